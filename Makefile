@@ -17,14 +17,22 @@ COMMANDS := tests/cli tests/client tests/fleet tests/mcp
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
-	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_processes.py \
+	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_docs_page.py tests/server/test_processes.py \
 	tests/tools
 COUNTING := 'not slow and not hypothesis and not uncounted'
-COUNTED_ONLY = $(if $(COUNT),-m $(COUNTING))
+# Outside of PURE slow tests are counted as well, so that what they alone reach is not missing.
+COUNTED_ONLY = $(if $(COUNT),-m 'not hypothesis and not uncounted')
+QUICK := 'not slow and not uncounted'
 SLOW_OF := $(PURE)
 COUNTED := windlass,windlass_server,windlass_sidecar,windlass_cli
 # One more than cores: lanes wait now and then, for a process that starts or for a limit of time.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j3
+
+# What `make interpreters` tries. The metadata of the packages claims those Pythons on which everything passed; npm has Node
+# as packages.
+PYTHONS := 3.11 3.12 3.13 3.14
+NODES := 20 22 24
+NODE_PACKAGE = node-$(shell node -p 'process.platform + "-" + process.arch')
 
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
@@ -32,9 +40,10 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
+.PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release
+.PHONY: release-check npm-packages interpreters
 .PHONY: lint types web-types web-lint web-built gallery screenshots
-.PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests command-tests coverage hard-tests apart-tests
+.PHONY: quick-read quick-types quick-pure quick-runtime pure-tests runtime-tests surface-tests command-tests coverage hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests programs
 
 help:  ## list the targets
@@ -54,15 +63,36 @@ $(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES) | web-built
 wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of the server with the inspector inside
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
-# Not a part of `test`: it installs packages of others from a package index, seven times.
-release-check: $(VENV)/.ready $(INSPECTOR)  ## build every wheel, install each alone, check it and run the examples
-	$(BIN)/python -m tools.release
+release: npm-packages $(VENV)/.ready $(INSPECTOR)  ## make all that VERSION=… consists of, and publish nothing: .release/dist
+	$(BIN)/python -m tools.release.artefacts "$(VERSION)" $(if $(REPOSITORY),--repository $(REPOSITORY))
 
-quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
-	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
+# Not a part of `test`: it installs packages of others from package indexes, many times.
+release-check: npm-packages $(VENV)/.ready $(INSPECTOR)  ## install each wheel and npm package in an empty place, and use it
+	$(BIN)/python -m tools.release.check
+
+interpreters: $(VENV)/.ready web-built  ## the quick tests with every Python and Node that is found of those to try
+	@for version in $(PYTHONS); do \
+		python=$$(python$$version -c 'import sys; print(sys.executable)') || { echo "python $$version: not found, not run"; continue; }; \
+		$(MAKE) --no-print-directory VENV=.interpreters/python$$version PYTHON=$$python quick-pure quick-runtime || exit; \
+		echo "python $$version: passed"; \
+	done
+	@for version in $(NODES); do \
+		place=.interpreters/node$$version; \
+		npm install -s --prefix $$place $(NODE_PACKAGE)@$$version || { echo "node $$version: not found, not run"; continue; }; \
+		PATH=$$PWD/$$place/node_modules/$(NODE_PACKAGE)/bin:$$PATH $(NODE)/vitest run || exit; \
+		echo "node $$version: passed"; \
+	done
+
+# From nothing: a package must not have what an older build left. `npm pack` builds nothing, because .npmrc ignores scripts.
+npm-packages: node_modules/.ready  ## build the npm packages anew
+	rm -rf web/protocol/dist web/harness/dist web/ui/dist
+	$(MAKE) --no-print-directory web-built
+
+quick: $(VENV)/.ready  ## format, lint, types and quick tests, of what changed since they were green; needs no Node
+	@$(SIDE_BY_SIDE) quick-types quick-runtime quick-pure lint
 
 # The checks that fail soonest come first, then the longest lanes. Lanes of Python start while npm installs.
-test:  ## every check and every test, in about 17 minutes on two cores
+test:  ## every check and every test, in about 14 minutes on two cores
 	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests command-tests apart-tests runtime-tests \
 		browser-tests slow-tests sidecar-bundle pure-tests web-tests client-tests check
 
@@ -87,11 +117,17 @@ web-lint: web-built
 	$(NODE)/eslint web
 	$(NODE)/prettier --check --log-level warn $(SCRIPTS)
 
-quick-pure: $(VENV)/.ready
-	$(BIN)/pytest -m 'not slow' $(PURE) $(APART:%=--ignore=%)
+quick-read: $(VENV)/.ready
+	@$(BIN)/python -m tools.quick read
 
-quick-runtime: $(VENV)/.ready
-	$(BIN)/pytest -m 'not slow' $(RUNTIME) $(APART:%=--ignore=%)
+quick-types: quick-read
+	@$(BIN)/python -m tools.quick types
+
+quick-pure: quick-read
+	@$(BIN)/python -m tools.quick tests $(PURE) -- -m $(QUICK) $(APART:%=--ignore=%)
+
+quick-runtime: quick-read
+	@$(BIN)/python -m tools.quick tests $(RUNTIME) -- -m $(QUICK) $(APART:%=--ignore=%)
 
 coverage: $(VENV)/.ready  ## prove that the tests reach 95 % of all lines and branches
 	@$(SIDE_BY_SIDE) COUNT=1 surface-tests command-tests runtime-tests pure-tests
@@ -160,6 +196,7 @@ web-tests: web-built
 
 web-built: node_modules/.ready  # some tests of Python ask both languages
 	$(NODE)/tsc -b web/protocol web/harness web/ui
+	node web/ui/styles/build.mjs
 
 gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
@@ -175,6 +212,7 @@ torture: $(VENV)/.ready  ## coverage, all examples of the tests, a thousand kill
 	$(BIN)/python -m tests.toolbox.swaps 100000
 	$(BIN)/python -m tests.harness.shell.safe_runs 20000
 	$(BIN)/python -m tests.sidecar.fuzz 1000000
+	$(BIN)/python -m tests.harness.masked_texts 1000000
 
 docs: $(VENV)/.ready  ## the documentation as a site of static files, with search and API reference: .site/site
 	$(BIN)/python -m tools.docs_site
@@ -183,14 +221,13 @@ sidecar-bundle: $(VENV)/.ready  ## the sidecar as one folder that needs no Pytho
 	$(BIN)/python -m tools.bundle .bundle
 
 lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		requirements/dev.in -o requirements/dev.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		requirements/bundle.in -o requirements/bundle.txt
+	for name in dev bundle image release; do $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header requirements/$$name.in -o requirements/$$name.txt || exit; done
 	npm install --package-lock-only
+	cd tools/release && npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle .release .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .interpreters .release .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

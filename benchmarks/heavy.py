@@ -25,6 +25,7 @@ from benchmarks.peers.environments import ROOT, last_line
 from benchmarks.peers.report import table
 from benchmarks.peers.task import ledger_rows, source_texts
 from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk, Rejected, Tool, ToolCall, tool
+from windlass.parts import shorten_stalls
 from windlass_protocol import ImagePart, JsonObject, TextPart
 
 TICK_S: Final = 0.001
@@ -75,7 +76,8 @@ class Asker:
 async def longest_stall_s(work: Awaitable[object]) -> float:
     """Return the longest time in which the event loop turned to nothing else while it did some work.
 
-    It is the lesser of the time and the CPU of the process, so that other processes do not count.
+    It is the lesser of the time and the CPU of the process, so that other processes do not count. The process
+    is one that has started, as servers and workers have.
     """
     longest = 0.0
 
@@ -87,6 +89,7 @@ async def longest_stall_s(work: Awaitable[object]) -> float:
             longest = max(longest, min(perf_counter() - began - TICK_S, process_time() - used))
 
     gc.collect()
+    shorten_stalls()
     ticking = asyncio.create_task(tick())
     await asyncio.sleep(TICK_S)
     await work
@@ -115,8 +118,8 @@ def image(size_mb: float) -> ImagePart:
 async def _result_stall(folder: Path, result: Callable[[int], object]) -> Numbers:
     agent = Agent("bench", model=Asker(2), tools=[_reading(result)])
     async with AgentRuntime.open(folder / "bench.db", agents=[agent]) as runtime:
-        await (await runtime.start(agent, "Warm up.")).wait()
-        handle = await runtime.start(agent, "Read.")
+        await (await runtime.start_run(agent, "Warm up.")).wait()
+        handle = await runtime.start_run(agent, "Read.")
         return {"stall_s": await longest_stall_s(handle.wait())}
 
 
@@ -131,7 +134,7 @@ async def rows_stall(folder: Path, size: Size) -> Numbers:
 
 
 async def _ask_about(runtime: AgentRuntime, agent: Agent, part: ImagePart) -> None:
-    handle = await runtime.start(agent, (TextPart(text="What is this?"), part))
+    handle = await runtime.start_run(agent, (TextPart(text="What is this?"), part))
     result = await handle.wait()
     if result.error is not None:
         raise RuntimeError(f"the run failed: {result.error.code}")
@@ -185,7 +188,7 @@ async def resume_stall(folder: Path, size: Size) -> Numbers:
         "bench", model=Stopping(size.resume_steps + 1), tools=[reading], compaction=UNCOMPACTED_TOKENS
     )
     async with AgentRuntime.open(path, agents=[first], durability="process", drain_s=0) as runtime:
-        handle = await runtime.start(first, "Read.", run_id="r1")
+        handle = await runtime.start_run(first, "Read.", run_id="r1")
         await reached.wait()
     again = Agent("bench", model=Asker(size.resume_steps), tools=[reading], compaction=UNCOMPACTED_TOKENS)
 
@@ -203,7 +206,7 @@ async def worker(folder: Path, size: Size) -> Numbers:
     path, asked = folder / "bench.db", folder / "asked"
     agent = Agent("bench", model=Asker())
     async with AgentRuntime.open(path, agents=[agent], is_driving=False) as runtime:
-        await runtime.start(agent, "Say when you are there.")
+        await runtime.start_run(agent, "Say when you are there.")
     await asyncio.to_thread(_work_until, asked, path)
     return {"worker_s": float(asked.read_text("ascii"))}
 
@@ -240,7 +243,8 @@ _REPORT = """## Large contents, and a cold worker
 
 Each is a process of its own, on a SQLite file with its default durability (the resume: `process`). A stall
 is the longest time between two turns of a task that sleeps for a millisecond, or the CPU of the process in it
-where that is less; the least of {rounds} rounds. An image is measured from the start of its run until the
+where that is less; the least of {rounds} rounds. The process has called `shorten_stalls`, as servers and
+workers do. An image is measured from the start of its run until the
 model is asked, CPU for each MB; the largest of {sizes} MB that is
 accepted is named. A worker is `windlass worker` on a store in which a run waits: its CPU with the start of
 the interpreter, until the model of the run is asked.

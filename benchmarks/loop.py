@@ -233,7 +233,7 @@ async def _step_rows(size: Size) -> list[Row]:
         )
         for _ in range(size.rounds):
             for workload, runtime in runtimes.items():
-                handle = await runtime.start("bench", "Collect the pages.")
+                handle = await runtime.start_run("bench", "Collect the pages.")
                 keep(workload.name, await _cpu(_end_of(handle)) / size.steps)
             keep("memory", await _cpu(_runs(memory, size.steps)) / size.steps)
             keep("file", await _cpu(_runs(file, size.steps)) / size.steps)
@@ -394,7 +394,7 @@ async def _end_of(handle: RunHandle) -> None:
 
 async def _runs(runtime: AgentRuntime, count: int) -> None:
     for _ in range(count):
-        await _end_of(await runtime.start("bench", "Say something."))
+        await _end_of(await runtime.start_run("bench", "Say something."))
 
 
 async def _stream_rows(size: Size) -> list[Row]:
@@ -442,7 +442,7 @@ async def _held_rows() -> list[Row]:
     model = Speaker()
     agent = Agent("bench", model=model)
     async with AgentRuntime.in_memory([agent]) as runtime:
-        async for event in (await runtime.start(agent, "Talk.")).events():
+        async for event in (await runtime.start_run(agent, "Talk.")).events():
             if event.type == "message.appended":
                 model.shown += len(str(event.data["messageDelta"]))
     if model.shown != len(TEXT.strip()):
@@ -465,9 +465,9 @@ async def _delta_rows(size: Size) -> list[Row]:
             one = many = queues = float("inf")
             for _ in range(size.rounds):
                 model.words = 1
-                one = min(one, await _cpu(_read_by(await runtime.start(agent, "Talk."), readers)))
+                one = min(one, await _cpu(_read_by(await runtime.start_run(agent, "Talk."), readers)))
                 model.words = size.deltas + 1
-                many = min(many, await _cpu(_read_by(await runtime.start(agent, "Talk."), readers)))
+                many = min(many, await _cpu(_read_by(await runtime.start_run(agent, "Talk."), readers)))
                 queues = min(queues, await _cpu(_queued(readers, size.deltas)))
             cost, floor = (many - one) / size.deltas * 1e6, queues / size.deltas * 1e6
             rows.append(
@@ -547,7 +547,7 @@ async def _read_rows(size: Size) -> list[Row]:
         for steps in size.runs:
             agent = Agent("bench", model=Caller(steps), tools=_tools(1), compaction=UNCOMPACTED_TOKENS)
             async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
-                await _end_of(await runtime.start(agent, "Collect the pages.", run_id=f"r{steps}"))
+                await _end_of(await runtime.start_run(agent, "Collect the pages.", run_id=f"r{steps}"))
         for _ in range(size.rounds):
             async with AgentRuntime.open(path, agents=[], durability="process") as runtime:
                 for name, steps in first:
@@ -572,6 +572,6 @@ async def _read_rows(size: Size) -> list[Row]:
 _READS: dict[str, Callable[[AgentRuntime, str], Awaitable[object]]] = {
     "run_snapshot": lambda runtime, run_id: runtime.run_snapshot(run_id),
     "requests": lambda runtime, run_id: runtime.handle(run_id).open_requests(),
-    "decisions": lambda runtime, run_id: runtime.decisions(run_id),
+    "decisions": lambda runtime, run_id: runtime.handle(run_id).decisions(),
 }
 _READS_AGAIN = 5

@@ -16,9 +16,12 @@ import psycopg
 
 from benchmarks.peers.report import table
 from tools.postgres import Postgres, running_postgres
-from windlass.ports.store import SCHEDULE, START, Batch, NewRun, Standing
+from windlass.ports.documents import SCHEDULE
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Batch, Standing
 from windlass.postgres.store import PostgresStore
 from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import START
 from windlass_protocol import JsonObject, RunStatus
 
 AT: Final = "2026-01-31T09:30:00.250Z"

@@ -19,7 +19,8 @@ from typing import Final
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sql.listing import RunColumns, new_run
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import NewRun, RunFilter, RunOrder, RunSort
+from windlass.ports.inbox import NewRun
+from windlass.ports.listing import RunFilter, RunOrder, RunSort
 from windlass_harness.times import stamp_of
 from windlass_protocol import JsonObject, RunStatus
 
@@ -147,7 +148,7 @@ async def measure(path: Path, count: int) -> list[tuple[str, int, float, float]]
         size = 0
         for _ in range(ROUNDS):
             began = perf_counter()
-            size = len(await store.listed_runs(wanted, order=order, limit=PAGE))
+            size = len(await store.list_runs(wanted, order=order, limit=PAGE))
             times.append((perf_counter() - began) * 1_000)
         times.sort()
         found.append((name, size, times[ROUNDS // 2], times[ROUNDS * 95 // 100 - 1]))

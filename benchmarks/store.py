@@ -30,7 +30,7 @@ from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite import writer as sqlite_writer
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import Batch
+from windlass.ports.journal import Batch
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject
 

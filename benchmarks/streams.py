@@ -174,7 +174,7 @@ async def _started(server: Server, message: str, runs: int) -> list[Tap]:
         wire = server.wire()
         for _ in left:
             begun = await wire.post("/v1/sessions", {"agent": "streams", "message": message})
-            taps.append(await _tap(server, f"/v1/runs/{begun['runId']}/events?format=sse"))
+            taps.append(await _tap(server, f"/v1/runs/{begun['runId']}/events?format=sse&deltas=slim"))
         wire.close()
 
     await asyncio.gather(*(client() for _ in range(min(STARTS_AT_ONCE, runs))))

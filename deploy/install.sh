@@ -1,19 +1,21 @@
 #!/bin/sh
-# Builds the wheels of this repository and installs them into a folder: the steps of the image, for any machine.
+# Installs this repository, or the wheels of a release beside it, into a folder: the steps of the image, for any machine.
 # Usage: sh deploy/install.sh FOLDER
 set -eu
 target=$1
 python3 -m venv "$target"
-# The versions that the tests run with; a later one comes with the next change of requirements/dev.txt.
-sed -nE 's/^([A-Za-z0-9._-]+)(\[[^]]*\])?==([^ ;\\]+).*/\1==\3/p' requirements/dev.txt > "$target/constraints.txt"
-export PIP_CONSTRAINT="$target/constraints.txt"
-"$target/bin/pip" install -q --disable-pip-version-check hatchling
-for package in protocol harness runtime server sidecar cli; do
-    "$target/bin/pip" wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w "$target/wheels" "packages/$package"
-done
-# First our own, so that none of them is looked for in a package index.
-"$target/bin/pip" install -q --disable-pip-version-check --no-deps "$target"/wheels/*.whl
-"$target/bin/pip" install -q --disable-pip-version-check windlass-server windlass-sidecar windlass-cli \
-    "windlass[postgres,temporal,otel,anthropic,openai]"
+# All packages of others, by version and hash: what is tested is what is installed.
+"$target/bin/pip" install -q --disable-pip-version-check --require-hashes -r requirements/image.txt
+wheels=wheels
+if [ ! -d wheels ]; then
+    wheels="$target/wheels"
+    for package in protocol harness runtime server sidecar cli; do
+        "$target/bin/pip" wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w "$wheels" "packages/$package"
+    done
+fi
+# Our own come from the folder alone; no package index is asked for them.
+"$target/bin/pip" install -q --disable-pip-version-check --no-index --no-deps --find-links "$wheels" \
+    windlass-protocol windlass-harness windlass-runtime windlass-server windlass-sidecar windlass-cli
 rm -rf "$target/wheels"
+"$target/bin/pip" check --disable-pip-version-check
 "$target/bin/windlass" --version

@@ -31,7 +31,7 @@ agent = Agent("clerk", model=model, tools=[find_bill, pay], instructions="You pa
 
 async def main() -> None:
     async with AgentRuntime.open("app.db", agents=[agent]) as runtime:
-        run = await runtime.start(agent, "Pay the hotel.", session_id="trip", run_id="bill-1")
+        run = await runtime.start_run(agent, "Pay the hotel.", session_id="trip", run_id="bill-1")
         async for request in run.requests():  # open ones only, until the run ends
             print(request.prompt)
             match request:

@@ -30,7 +30,7 @@ async def turn(runtime: AgentRuntime, number: int) -> None:
     try:
         await handle.status()
     except Conflict:  # it has not started yet
-        await runtime.start(agent, await ask("> "), session_id="chat", run_id=handle.run_id)
+        await runtime.start_run(agent, await ask("> "), session_id="chat", run_id=handle.run_id)
     async for event in handle.events():
         if event.type == "message.received":
             print("you:", event.data["message"])

@@ -1,4 +1,4 @@
-"""Code mode: a program of the model waits for a person over a restart; needs packages/runtime[code]."""
+"""Code mode: a program of the model waits for a person over a restart; needs windlass-runtime[code]."""
 
 import asyncio
 import sys
@@ -39,7 +39,7 @@ def keeper() -> Agent:
 
 async def main(folder: Path) -> None:
     async with AgentRuntime.open(folder / "stock.db", agents=[keeper()]) as runtime:
-        handle = await runtime.start("keeper", "Complete the stock.", session_id="s1", run_id="r1")
+        handle = await runtime.start_run("keeper", "Complete the stock.", session_id="s1", run_id="r1")
         async for event in handle.events():
             if event.type == "run.waiting":
                 break
@@ -56,5 +56,5 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     if find_spec("pydantic_monty") is None:
-        sys.exit('This example needs the extra code: pip install "packages/runtime[code]"')
+        sys.exit('This example needs the extra code: pip install "windlass-runtime[code]"')
     asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))

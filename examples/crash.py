@@ -42,7 +42,7 @@ async def main() -> None:
     model = ScriptedModel(by_history(script))
     agent = Agent("travel", model=model, tools=[book, pay])
     async with AgentRuntime.open(FOLDER / "app.db", agents=[agent]) as runtime:
-        handle = await runtime.start(agent, "Book a room in Oslo.", run_id="trip-1")
+        handle = await runtime.start_run(agent, "Book a room in Oslo.", run_id="trip-1")
         result = await handle.wait(timeout=30)
         print(f"{result.status}: {result.output}", flush=True)
 

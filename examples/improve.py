@@ -39,7 +39,7 @@ goal = Goal("parcels", "People learn the number and the place.", criteria=[Conta
 async def main() -> None:
     async with AgentRuntime.in_memory([clerk]) as runtime, Builder(thinker, runtime=runtime) as builder:
         for name in ("Ada", "Bob", "Cyd", "Dee", "Eli", "Fay"):
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 clerk, f"Where is it? I am {name}", run_id=f"run-{name}", goal_id="parcels"
             )
             await handle.wait()

@@ -1,6 +1,6 @@
 """An agent uses a tool of an MCP server: this file, in a process of its own.
 
-Needs the extra mcp: pip install "packages/runtime[mcp]".
+Needs the extra mcp: pip install "windlass-runtime[mcp]".
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import sys
 try:
     from mcp.server.mcpserver import MCPServer
 except ImportError:
-    sys.exit('This example needs the extra mcp: pip install "packages/runtime[mcp]"')
+    sys.exit('This example needs the extra mcp: pip install "windlass-runtime[mcp]"')
 
 from windlass import Agent
 from windlass.mcp import McpServer, McpServers

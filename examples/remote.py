@@ -1,6 +1,6 @@
 """Two servers' worth of agents: a captain here asks a pilot who works elsewhere.
 
-Needs the extra client and the server: pip install "packages/runtime[client]" packages/server.
+Needs the extra client and the server: pip install "windlass-runtime[client]" windlass-server.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from windlass import Agent, AgentRuntime
 from windlass.testing import ScriptedModel, by_history, call, say
 
 if find_spec("httpx2") is None or find_spec("windlass_server") is None:
-    sys.exit('This example needs: pip install "packages/runtime[client]" packages/server')
+    sys.exit('This example needs: pip install "windlass-runtime[client]" windlass-server')
 
 from windlass.client import RemoteAgent
 
@@ -33,7 +33,7 @@ captain = Agent("captain", model=ScriptedModel(by_history(script)), subagents=[p
 
 async def sail() -> None:
     async with AgentRuntime.in_memory([captain]) as runtime:
-        handle = await runtime.start(captain, "Can we sail?")
+        handle = await runtime.start_run(captain, "Can we sail?")
         async for request in handle.requests():  # the pilot asks there, and is answered here
             print(request.prompt.splitlines()[0])
             await handle.answer(request.request_id, "approve")

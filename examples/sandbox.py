@@ -35,7 +35,7 @@ async def main() -> None:
     )
     async with AgentRuntime.in_memory([agent]) as runtime:
         try:
-            handle = await runtime.start(agent, "Try what you can.")
+            handle = await runtime.start_run(agent, "Try what you can.")
         except Rejected as refused:
             print(refused.message)
             return

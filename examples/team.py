@@ -34,7 +34,7 @@ captain = Agent(
 
 async def main() -> None:
     async with AgentRuntime.in_memory([captain]) as runtime:
-        handle = await runtime.start(captain, "Can we sail?")
+        handle = await runtime.start_run(captain, "Can we sail?")
         async for event in handle.events():
             if event.type == "subagent.called":
                 print("captain asks", event.data["name"])

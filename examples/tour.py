@@ -25,9 +25,11 @@ async def main() -> None:
     agent = Agent("guide", model=DemoModel(), tools=[weather, mail])
     store = MemoryStore()  # AgentRuntime.open("app.db", agents=[agent]) keeps it all in a file
     builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, SystemClock()))
-    async with builder.policy(allow_start).agent(agent).attended().build() as runtime:
+    async with builder.policy(allow_start).agent(agent).options(is_attended=True).build() as runtime:
         print("WHAT HAPPENS, AS IT HAPPENS", end="")
-        handle = await runtime.start(agent, "Look at the weather, then mail it to Ada.", session_id="tour")
+        handle = await runtime.start_run(
+            agent, "Look at the weather, then mail it to Ada.", session_id="tour"
+        )
         async for event in handle.events():
             if event.index is None:
                 print(f"\n{event.seq:4} {event.type}", end="  ")

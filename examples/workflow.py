@@ -1,6 +1,6 @@
 """Workflows: the model writes a program that gives work to agents, which work at the same time.
 
-Needs the extra code: pip install "packages/runtime[code]".
+Needs the extra code: pip install "windlass-runtime[code]".
 """
 
 import asyncio
@@ -34,12 +34,12 @@ async def main() -> None:
     model = ScriptedModel([call("run_workflow", {"code": PROGRAM}), say("The text is done.")])
     boss = Agent("boss", model=model, subagents=[researcher, editor], workflow=True)
     async with AgentRuntime.in_memory([boss]) as runtime:
-        handle = await runtime.start(boss, "Write about sailing.", session_id="text")
+        handle = await runtime.start_run(boss, "Write about sailing.", session_id="text")
         print((await handle.wait()).output)
-        for child in sorted(await runtime.descendants("text"), key=lambda one: one.name):
+        for child in sorted(await runtime.sessions.descendants("text"), key=lambda one: one.name):
             print(child.name, child.status)
 
 
 if find_spec("pydantic_monty") is None:
-    sys.exit('This example needs the extra code: pip install "packages/runtime[code]"')
+    sys.exit('This example needs the extra code: pip install "windlass-runtime[code]"')
 asyncio.run(main())

@@ -163,6 +163,8 @@ def build(folder: Path, names: list[str]) -> Path:
     shutil.rmtree(folder / "dist", ignore_errors=True)
     collected = [f"--collect-submodules={name}" for name in HIDDEN]
     collected += [f"--hidden-import={name}" for name in names]
+    # Prices are read by the version of their table, which is the metadata of its distribution.
+    collected.append("--copy-metadata=genai-prices")
     left_out = [f"--exclude-module={name}" for name in EXCLUDED]
     command = [
         str(python),

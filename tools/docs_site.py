@@ -6,6 +6,7 @@ to files that are no page of the site become plain text. The site asks no other 
 
 import importlib
 import json
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -31,9 +32,10 @@ PROJECT: Final = (
 """Pages about the project, the last section of the site."""
 PACKAGES: Final = {
     "windlass": "Agents, tools and the runtime",
-    "windlass.runtime.builder": "Builder of runtimes",
+    "windlass.runtime.generated.builder": "Builder of runtimes",
     "windlass.runtime.options": "Options of runtimes and runs",
     "windlass.parts": "Parts of a runtime",
+    "windlass.workflow": "Workflows in Python",
     "windlass.tools": "Tools: options, undo, questions",
     "windlass.agent.hooks": "Hooks",
     "windlass.agent.dynamic": "Dynamic parts",
@@ -58,16 +60,19 @@ PACKAGES: Final = {
     "windlass.toolbox": "Files, search, shell and web tools",
     "windlass.client": "Client of servers",
     "windlass.steps": "The loop as a function",
+    "windlass.storage": "Documents from elsewhere",
+    "windlass.ports": "Ports: contracts of adapters",
     "windlass_server": "Server",
     "windlass_sidecar": "Sidecar",
     "windlass_cli": "Command",
     "windlass_harness": "Pure rules",
+    "windlass_harness.views": "Views of the journal",
     "windlass_protocol": "Types of the wire",
 }
 """The packages of the API reference; each offers names in `__all__`, lazily in `dir()`, or in `OFFERED`."""
 OFFERED: Final = {
-    "windlass.runtime.builder": ("AgentRuntimeBuilder",),
-    "windlass.runtime.options": ("RunOptions", "RuntimeOptions"),
+    "windlass.runtime.generated.builder": ("AgentRuntimeBuilder",),
+    "windlass.runtime.options": ("PartOptions", "RunOptions", "RuntimeOptions"),
     "windlass.agent.hooks": ("EventHook", "Hook", "HookOptions", "HookPoint", "hook", "on_event"),
     "windlass.agent.dynamic": ("Dynamic", "DynamicContext", "Resolver", "dynamic"),
     "windlass.agent.output": ("OutputContext", "OutputValidator"),
@@ -80,6 +85,58 @@ OFFERED: Final = {
     "windlass_sidecar": ("main",),
 }
 """The names of modules without `__all__`."""
+REACHED: Final = {
+    "windlass": (
+        "windlass.catalog.agent_sessions.AgentSessions",
+        "windlass.runtime.sessions.RuntimeSessions",
+        "windlass.engine.spend_limits.LimitUse",
+        "windlass.engine.spend_limits.SpendLimits",
+        "windlass.runtime.packages.EffectivePackage",
+        "windlass.schedules.Schedules",
+    ),
+    "windlass.tools": (
+        "windlass.tools.context.CompactionContext",
+        "windlass.tools.context.SessionValues",
+        "windlass.tools.context.ToolState",
+        "windlass.tools.question.ask_question",
+    ),
+    "windlass.agent.hooks": ("windlass_harness.loop.rules.RequestedCall",),
+    "windlass.catalog": (
+        "windlass.catalog.stats.RunGroup",
+        "windlass_harness.record.Record",
+        "windlass_harness.views.family.ChildSession",
+    ),
+    "windlass.sandboxes": (
+        "windlass.sandboxes.bubblewrap.BubblewrapSandbox",
+        "windlass.sandboxes.none.HostSandbox",
+    ),
+    "windlass.temporal": ("windlass.temporal.wakes.TemporalWakes",),
+    "windlass.webhooks": (
+        "windlass.webhooks.outbound.ChannelMessages",
+        "windlass.webhooks.outbound.Notifications",
+    ),
+    "windlass.testing": (
+        "windlass.testing.models.ScriptedCall",
+        "windlass.testing.pytest.MakeModel",
+        "windlass.testing.pytest.RunStory",
+    ),
+    "windlass.ledger": ("windlass_harness.ledger.goals.RunFacts", "windlass_harness.ledger.tapes.Tape"),
+    "windlass.client": ("windlass.client.feed.EventFeed",),
+    "windlass.storage": (
+        "windlass.storage.adapter.DocumentPage",
+        "windlass.storage.adapter.StorageAdapter",
+        "windlass.storage.memory.InMemoryStorage",
+        "windlass.storage.sqlalchemy.SqlAlchemyStorage",
+    ),
+    "windlass_harness.views": (
+        "windlass_harness.tracing.fold_trace",
+        "windlass_harness.views.events.to_sse",
+        "windlass_harness.views.runs.DeliveryState",
+        "windlass_harness.views.stream.ChatFold",
+    ),
+}
+"""What the names of a page lead to: classes that their members return, and names that guides import."""
+_PORTS: Final = "windlass.ports"
 _ENTRIES: Final = {"windlass_cli": "windlass_cli.main", "windlass_sidecar": "windlass_sidecar.main"}
 """Modules with the entry points of commands."""
 _FENCE: Final = re.compile(r"^(```|~~~)")
@@ -196,8 +253,10 @@ def offered(package: str) -> dict[str, str]:
 
     Types of pydantic, such as `JsonValue`, are left out.
     """
+    if package == _PORTS:
+        return _port_classes()
     module = importlib.import_module(_ENTRIES.get(package, package))
-    paths: dict[str, str] = {}
+    paths = {path.rpartition(".")[2]: path for path in REACHED.get(package, ())}
     for name in OFFERED.get(package) or getattr(module, "__all__", None) or _public(package):
         value = getattr(module, name)
         home: str = getattr(value, "__module__", None) or package
@@ -210,6 +269,22 @@ def offered(package: str) -> dict[str, str]:
         elif not home.startswith("pydantic"):
             paths[name] = f"{package}.{name}"
     return paths
+
+
+def _port_classes() -> dict[str, str]:
+    """Return the classes of the ports that no other page has."""
+    elsewhere = {path for package in PACKAGES if package != _PORTS for path in offered(package).values()}
+    ports = importlib.import_module(_PORTS)
+    modules = [
+        importlib.import_module(f"{_PORTS}.{port.name}") for port in pkgutil.iter_modules(ports.__path__)
+    ]
+    classes = [
+        (name, f"{module.__name__}.{name}")
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    return {name: path for name, path in classes if path not in elsewhere}
 
 
 def _public(package: str) -> list[str]:

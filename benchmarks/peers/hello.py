@@ -24,7 +24,7 @@ def _agent() -> Agent:
 
 async def _run(runtime: AgentRuntime) -> None:
     async with runtime:
-        handle = await runtime.start("guide", "How is the weather in Oslo?")
+        handle = await runtime.start_run("guide", "How is the weather in Oslo?")
         assert (await handle.wait()).output == "It rains."
 
 

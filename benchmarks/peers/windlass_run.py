@@ -63,7 +63,7 @@ class ScriptedModel:
 
 
 class Windlass(Runner):
-    packages = ("windlass",)
+    packages = ("windlass-runtime",)
 
     def __init__(self, variant: str) -> None:
         self.name = f"windlass-{variant}"
@@ -96,7 +96,7 @@ class Windlass(Runner):
         await self._runtime.__aenter__()
 
     async def run(self, session: str) -> str:
-        handle = await self._runtime.start(
+        handle = await self._runtime.start_run(
             self._agent, self._script.prompt(session), session_id=session, run_id=f"run.{session}"
         )
         if self._waits:

@@ -53,7 +53,7 @@ def proposal_id(tmp_path: Path) -> str:
         runtime = await AgentRuntime.open("shop.db", agents=[agent], durability="process")
         async with runtime, Builder(thinker, runtime=runtime, goals=goals) as builder:
             for number in range(3):
-                handle = await runtime.start(agent, "How much?", run_id=f"run-{number}", goal_id="prices")
+                handle = await runtime.start_run(agent, "How much?", run_id=f"run-{number}", goal_id="prices")
                 await handle.wait()
             await builder.evaluate("prices")
             return (await builder.propose("prices", proposal_id="proposal-1")).id
@@ -93,7 +93,7 @@ def test_two_versions_are_compared_in_a_table(
         async with AgentRuntime.open("shop.db", agents=[agent], durability="process") as runtime:
             for number in range(3):
                 await (
-                    await runtime.start(agent, "How much?", run_id=f"new-{number}", goal_id="prices")
+                    await runtime.start_run(agent, "How much?", run_id=f"new-{number}", goal_id="prices")
                 ).wait()
             async with Builder(None, runtime=runtime, goals=goals) as builder:
                 await builder.evaluate("prices")
@@ -192,7 +192,7 @@ def test_a_check_does_not_drive_unfinished_runs(
 
         stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
         async with AgentRuntime.open("shop.db", agents=[stuck], durability="process") as runtime:
-            await runtime.start(stuck, "Wait.", run_id="left")
+            await runtime.start_run(stuck, "Wait.", run_id="left")
             await begun.wait()
 
     def stored() -> str:

@@ -22,7 +22,9 @@ from tools.postgres import Postgres
 from windlass import Corrupt, Rejected
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import Batch, Document, RefusedStart, Standing
+from windlass.ports.documents import Document
+from windlass.ports.journal import Batch, Standing
+from windlass.ports.listing import RefusedStart
 from windlass.postgres import copying
 from windlass.postgres.copying import copy_store
 from windlass.postgres.store import PostgresStore
@@ -135,7 +137,7 @@ def test_a_copy_has_every_row_of_its_source_which_stays_as_it_was_and_goes_on(
         assert await post(store, "new", "s2") == items + 1
         assert numbers(await store.read("s2")) == [1, 2]
         assert "s4" in await store.due(now_ms=NOW_MS)
-        await store.record_refusal((await store.listed_refusals())[0])
+        await store.record_refusal((await store.list_refusals())[0])
         await store.aclose()
 
     asyncio.run(go_on())

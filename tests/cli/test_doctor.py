@@ -48,6 +48,44 @@ def test_a_limit_of_an_unknown_provider_is_told_by_config_doctor_and_serve(
         ), command
 
 
+def test_a_budget_in_money_and_a_model_without_a_price_are_told_by_doctor_and_serve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "from windlass import Agent, Budget\n"
+        "from windlass.testing import ScriptedModel, say\n"
+        'model = ScriptedModel([say("Yes.")], model_id="ours")\n'
+        'agent = Agent("clerk", model=model, budget=Budget(max_cost_micros=9_000))\n'
+    )
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    # The server refuses to start for another reason, after it has told this one.
+    (tmp_path / "windlass.toml").write_text('[server]\njwt_issuer = "x"', encoding="utf-8")
+    for command in (("--agents", "app.py:agent", "doctor"), ("serve", "app.py:agent")):
+        ran = run_here(capsys, *command)
+        assert ran.code != 0, command
+        expected = (
+            "the budget of agent clerk is in money, and model scripted/ours of agent clerk has no price"
+        )
+        assert expected in ran.out + ran.err, command
+    priced = text.replace("9_000)", '9_000), prices={"ours": 0}')
+    (tmp_path / "app.py").write_text(priced, encoding="utf-8")
+    assert run_here(capsys, "--agents", "app.py:agent", "doctor").code == 0
+
+
+def test_a_price_that_cannot_be_used_is_told_by_config_and_doctor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '[prices]\n"openai/gpt-5" = {inputs = 3}\n'
+    (tmp_path / "windlass.toml").write_text(text, encoding="utf-8")
+    for command, code in (("config", 0), ("doctor", 1)):
+        ran = run_here(capsys, command)
+        assert (ran.code, "openai/gpt-5 has no price inputs; it takes input" in ran.out + ran.err) == (
+            code,
+            True,
+        ), command
+        assert "windlass.toml" in ran.out + ran.err
+
+
 @pytest.mark.parametrize("command", [("doctor",), ("run", "hi"), ("runs", "list")])
 def test_an_option_behind_the_command_that_goes_before_it(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]

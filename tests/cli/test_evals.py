@@ -13,11 +13,12 @@ from windlass.testing import ScriptedModel, say
 
 def answers(messages):
     word = messages[-1].content
-    usage = LLMUsage(input_tokens=8, output_tokens=2, cost_micros=5_000)
+    usage = LLMUsage(input_tokens=8, output_tokens=2)
     return say(word.upper() if "loud" in messages[0].content or word < "m" else word, usage=usage)
 
-agent = Agent("clerk", model=ScriptedModel(answers), instructions="Answer.")
-loud = Agent("clerk", model=ScriptedModel(answers), instructions="Be loud.")
+prices = {"*": {"input": 500, "output": 500}}
+agent = Agent("clerk", model=ScriptedModel(answers), instructions="Answer.", prices=prices)
+loud = Agent("clerk", model=ScriptedModel(answers), instructions="Be loud.", prices=prices)
 agents = [agent, Agent("other", model=ScriptedModel([]))]
 """
 CASES = """

@@ -69,7 +69,7 @@ def test_refused_starts_are_listed_with_their_errors(
         async with AgentRuntime.open(tmp_path / "windlass-data" / "local.db", agents=[demo]) as runtime:
             for name in ("nobody", "else"):
                 with pytest.raises(Rejected):
-                    await runtime.start(name, "go", run_id=f"r-{name}", owner="ann")
+                    await runtime.start_run(name, "go", run_id=f"r-{name}", owner="ann")
 
     asyncio.run(refuse())
     ran = run_here(capsys, "runs", "refused", "--agent", "nobody")
@@ -201,7 +201,7 @@ def test_beside_a_server_with_tenants_the_command_names_their_stores(
         tenants = Tenants(tmp_path / "windlass-data", [demo], durability="process")
         await tenants.start()
         async with tenants.use("acme") as tenant:
-            await (await tenant.runtime.start(demo, "hello")).wait()
+            await (await tenant.runtime.start_run(demo, "hello")).wait()
         await tenants.aclose()
 
     asyncio.run(serve())
@@ -349,6 +349,26 @@ def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> No
     assert f"If no process drives it, end it here: windlass runs resume {run_id}" in ran.err
     assert run_here(capsys, "runs", "resume", run_id).code == 4
     assert "The run has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
+    assert run_here(capsys, "runs", "replay", run_id).err.endswith("cancelled: not needed\n")
+    decided = run_here(capsys, "decisions", run_id).out
+    assert ("none: cancelled" in decided, "pending" in decided) == (True, False)
+
+
+def test_a_run_that_used_up_its_budget_names_the_limit_to_raise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "from windlass import Agent, Budget\n"
+        "from windlass.testing import ScriptedModel, say\n"
+        'agent = Agent("clerk", model=ScriptedModel([say("Yes.")]), budget=Budget(max_steps=0))\n'
+    )
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    assert run_here(capsys, "--agents", "app.py:agent", "run", "Go.").code == 1
+    run_id = str(lines(capsys, "runs", "list")[0]["runId"])
+    retry = f"windlass runs retry {run_id} --max-steps N"
+    assert f"Continue it with a larger limit: {retry}" in run_here(capsys, "runs", "show", run_id).out
+    refused = run_here(capsys, "--agents", "app.py:agent", "runs", "retry", run_id)
+    assert (refused.code, "windlass runs retry --max-steps N" in refused.err) == (5, True), refused
 
 
 FAILS_ONCE = '''
@@ -442,8 +462,14 @@ def test_a_call_is_approved_with_changed_arguments(
         ran = run_here(capsys, *agents, *answer, wrong)
         assert (ran.code, "not a JSON object" in ran.err) == (2, True), ran
     assert run_here(capsys, *agents, *answer, '{"cents": 5}').code == 0
-    assert run_here(capsys, *agents, "runs", "resume", str(waiting["runId"])).code == 0
+    run_id = str(waiting["runId"])
+    assert run_here(capsys, *agents, "runs", "resume", run_id).code == 0
     assert (tmp_path / "paid").read_text(encoding="utf-8") == "5 lamp"
+    change = "with cents 5 instead of 900"
+    assert re.search(
+        rf"pay: approved \(approve\) by \S+, {change}\n", run_here(capsys, "runs", "show", run_id).out
+    )
+    assert f"pay: approved, {change}\n" in run_here(capsys, "runs", "replay", run_id).err
 
 
 BOOKS = '''
@@ -506,7 +532,7 @@ def test_a_run_that_waits_for_its_provider_says_so(
         (agent,) = load_agents("away.py:agent", tmp_path)
         (tmp_path / "windlass-data").mkdir()
         async with AgentRuntime.open(tmp_path / "windlass-data" / "local.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     break
@@ -543,7 +569,7 @@ def test_failed_calls_are_marked_and_nothing_is_cut_in_a_file(
 
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "x.db", agents=[agent]) as runtime:
-            await (await runtime.start(agent, "go", run_id=run_id)).wait()
+            await (await runtime.start_run(agent, "go", run_id=run_id)).wait()
 
     asyncio.run(story())
     shown = run_here(capsys, "--store", "x.db", "runs", "show", run_id).out
@@ -617,7 +643,7 @@ def test_sessions_without_an_owner_can_be_continued_and_those_of_others_cannot(
     async def story() -> None:
         async with AgentRuntime.open("mine.db", agents=[demo]) as runtime:
             for name, owner in (("nobodys", None), ("bobs", "bob")):
-                await (await runtime.start("demo", "hello", session_id=name, owner=owner)).wait()
+                await (await runtime.start_run("demo", "hello", session_id=name, owner=owner)).wait()
 
     asyncio.run(story())
     ran = run_here(capsys, "--store", "mine.db", "run", "--session", "nobodys", "weather")

@@ -77,6 +77,13 @@ def test_existing_files_are_not_overwritten(tmp_path: Path, capsys: pytest.Captu
     assert (tmp_path / "agent.py").read_text(encoding="utf-8") == "mine"
 
 
+def test_the_next_command_quotes_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "cd 'my shop' && windlass run" in run_here(capsys, "init", "my shop").err
+
+
 def test_an_existing_project_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

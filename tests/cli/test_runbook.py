@@ -33,7 +33,7 @@ def restored(postgres: Postgres, source: str, dump: Path) -> str:
 async def waiting(address: str) -> tuple[str, str]:
     """Let a run wait for a person, and end the process; return the run and its request."""
     async with AgentRuntime.open(address, agents=[agent]) as runtime:
-        run = await runtime.start(agent, "Use weather, then pay.")
+        run = await runtime.start_run(agent, "Use weather, then pay.")
         async for event in run.events():
             if event.type == "run.waiting":
                 break

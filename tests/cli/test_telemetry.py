@@ -86,5 +86,5 @@ def test_a_missing_exporter_is_reported_before_anything_is_done(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2, done.stderr
-    assert "pip install 'packages/runtime[otel]'" in done.stderr
+    assert "pip install 'windlass-runtime[otel]'" in done.stderr
     assert "Traceback" not in done.stderr

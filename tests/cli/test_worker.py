@@ -1,8 +1,10 @@
 """`worker`, `serve --no-drive` and the checks of a fleet by `doctor`."""
 
 import asyncio
+import gc
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,13 +15,17 @@ from tests.cli.commands import COMMAND, WAIT_S_MAX, run_here
 
 from tools.postgres import Postgres
 from tools.temporal import free_port
-from windlass import AgentRuntime
+from windlass import Agent, AgentRuntime
+from windlass.adapters.loop_watch import SWITCH_S
 from windlass.demo import agent as demo
 from windlass.ledger.wall import now_ms
-from windlass.ports.store import Document
+from windlass.ports.documents import Document
 from windlass.postgres import PostgresStore
+from windlass.testing import ScriptedModel, say
 from windlass_server import Tenants
 from windlass_server.tenants import TENANT
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +64,7 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
 
         async def story() -> str:
             async with AgentRuntime.open(store, agents=[demo], is_driving=False) as runtime:
-                run = await runtime.start(demo, "Hello.")
+                run = await runtime.start_run(demo, "Hello.")
                 return (await run.wait(timeout=WAIT_S_MAX)).status.value
 
         assert asyncio.run(story()) == "completed"
@@ -67,7 +73,7 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
             tenants = Tenants(tmp_path / "data", [demo], address=store, is_driving=False)
             await tenants.start()
             async with tenants.use("acme") as tenant:
-                run = await tenant.runtime.start("demo", "Hello.")
+                run = await tenant.runtime.start_run("demo", "Hello.")
                 status = (await run.wait(timeout=WAIT_S_MAX)).status.value
             await tenants.aclose()
             return status
@@ -80,6 +86,33 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
         guard.cancel()
     with psycopg.connect(store) as connection:
         assert connection.execute("SELECT * FROM windlass.leases").fetchall() == []
+
+
+teller = Agent(
+    "teller",
+    model=ScriptedModel(
+        lambda _: say(f"{sys.getswitchinterval() < 2 * SWITCH_S} {gc.get_freeze_count() > 0}")
+    ),
+)
+
+
+def test_a_worker_takes_turns_quickly_and_collects_only_new_garbage(tmp_path: Path) -> None:
+    store = str(tmp_path / "runs.db")
+    command = [*COMMAND, "worker", f"{Path(__file__)}:teller", "--store", store]
+
+    async def output() -> str:
+        async with AgentRuntime.open(store, agents=[teller], is_driving=False) as runtime:
+            return (await (await runtime.start_run(teller, "Tell.")).wait(timeout=WAIT_S_MAX)).output
+
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as worker:
+        guard = threading.Timer(WAIT_S_MAX, worker.kill)
+        guard.start()
+        assert worker.stderr is not None
+        assert '"message": "worker started"' in worker.stderr.readline()
+        assert asyncio.run(output()) == "True True"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(WAIT_S_MAX) == 0
+        guard.cancel()
 
 
 async def _backed_up(store: str) -> None:

@@ -13,7 +13,7 @@ async def main(store: str, url: str, message: str) -> None:
     script = [call("helper", {"message": message}), say("The helper is done.")]
     boss = Agent("boss", model=ScriptedModel(by_history(script)), subagents=[helper])
     async with AgentRuntime.open(store, agents=[boss], durability="process") as runtime:
-        handle = await runtime.start(boss, "Go on.", session_id="s", run_id="r")
+        handle = await runtime.start_run(boss, "Go on.", session_id="s", run_id="r")
         async for event in handle.events():
             sys.stdout.write(f"{event.type} {event.data.get('on', '')}\n")
             sys.stdout.flush()
@@ -22,7 +22,7 @@ async def main(store: str, url: str, message: str) -> None:
                     if not request.is_answered:
                         await handle.answer(request.request_id, "approve")
         result = await handle.wait()
-        [child] = await runtime.descendants("s")
+        [child] = await runtime.sessions.descendants("s")
         sys.stdout.write(f"{result.status.value}: {result.output}\n{child.status}\n")
 
 

@@ -15,6 +15,7 @@ from tests.toolbox.rig import play
 from windlass import Agent, AgentRuntime
 from windlass.client import RemoteAgent, a2a
 from windlass.client.a2a import A2AServer, KeyTransport, a2a_probe
+from windlass.limits import QUESTION_CHARS_MAX
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import ToolFailed
 
@@ -30,6 +31,8 @@ class Host:
     """The status and headers of the answer to GET."""
     posts: str = "500 Error\r\n"
     body: bytes = b"{}"
+    answer: str = ""
+    """The result of each POST, as JSON, if there is one."""
     heard: list[str] = field(default_factory=list[str])
     connections: int = 0
     port: int = 0
@@ -42,9 +45,16 @@ class Host:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 self.heard.append(head)
                 began = self.gets if head.startswith("GET") else self.posts
-                size = f"Content-Length: {len(self.body)}\r\nConnection: close\r\n"
+                body = self.body
+                if not head.startswith("GET") and self.answer:
+                    length = next(line for line in head.lower().split("\r\n") if "content-length" in line)
+                    request = json.loads(await reader.readexactly(int(length.split(":")[1])))
+                    result = f'{{"task": {self.answer}}}' if "Send" in request["method"] else self.answer
+                    body = f'{{"jsonrpc": "2.0", "id": "{request["id"]}", "result": {result}}}'.encode()
+                    began = "200 OK\r\n"
+                size = f"Content-Length: {len(body)}\r\nConnection: close\r\n"
                 kind = "Content-Type: application/json\r\n"
-                writer.write(f"HTTP/1.1 {began}{kind}{size}\r\n".encode() + self.body)
+                writer.write(f"HTTP/1.1 {began}{kind}{size}\r\n".encode() + body)
                 await writer.drain()
             except asyncio.IncompleteReadError:
                 pass
@@ -73,6 +83,14 @@ def card(url: str) -> bytes:
     ).encode()
 
 
+def task(state: str, part: str) -> str:
+    """Return a task whose message has a part, as JSON."""
+    message = f'{{"messageId": "m", "role": "ROLE_AGENT", "parts": [{part}]}}'
+    return (
+        f'{{"id": "t", "contextId": "c", "status": {{"state": "TASK_STATE_{state}", "message": {message}}}}}'
+    )
+
+
 async def ask(host: Host, monkeypatch: pytest.MonkeyPatch, key: str | None = KEY) -> str:
     """Have an agent ask the agent of a host; return what it was told."""
     if key is None:
@@ -83,7 +101,7 @@ async def ask(host: Host, monkeypatch: pytest.MonkeyPatch, key: str | None = KEY
     url = f"a2a://127.0.0.1:{host.port}/research"
     boss = Agent("boss", model=model, subagents=[RemoteAgent("research", url=url, key_env="RESEARCH_KEY")])
     async with AgentRuntime.in_memory([boss]) as runtime:
-        await (await runtime.start(boss, "Go.")).wait()
+        await (await runtime.start_run(boss, "Go.")).wait()
     return str(model.requests[-1].messages[-1].content)
 
 
@@ -197,6 +215,52 @@ def test_an_answer_is_bounded_and_not_unpacked(monkeypatch: pytest.MonkeyPatch) 
             host.body, host.gets = gzip.compress(host.body), "200 OK\r\nContent-Encoding: gzip\r\n"
             assert "compressed answer" in await ask(host, monkeypatch)
             assert all("accept-encoding: identity" in head.lower() for head in host.heard)
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("[" * 120 + "]" * 120, "too deep"),
+        ('"\\ud800"', "surrogate"),
+    ],
+)
+def test_an_answer_that_the_sdk_cannot_read_fails_the_call_in_our_words(
+    data: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with Host().serving() as host:
+            host.body = card(f"http://127.0.0.1:{host.port}/work")
+            host.answer = task("INPUT_REQUIRED", f'{{"data": {data}}}')
+            told = await ask(host, monkeypatch)
+            assert "the A2A agent could not be asked: " in told, told
+            assert words in told
+
+    play(story())
+
+
+@pytest.mark.parametrize("size", [QUESTION_CHARS_MAX, QUESTION_CHARS_MAX + 1, 1_000_000])
+def test_the_words_of_a_task_that_asks_are_cut_to_the_size_of_a_question(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        monkeypatch.setenv("RESEARCH_KEY", KEY)
+        async with Host().serving() as host:
+            host.body = card(f"http://127.0.0.1:{host.port}/work")
+            host.answer = task("INPUT_REQUIRED", json.dumps({"text": "w" * size}))
+            model = ScriptedModel(by_history([call("research", {"message": "Find it."}), say("Done.")]))
+            url = f"a2a://127.0.0.1:{host.port}/research"
+            remote = RemoteAgent("research", url=url, key_env="RESEARCH_KEY")
+            boss = Agent("boss", model=model, subagents=[remote])
+            async with AgentRuntime.in_memory([boss]) as runtime:
+                handle = await runtime.start_run(boss, "Go.")
+                prompt = ""
+                async for request in handle.requests():
+                    prompt = request.prompt or ""
+                    break
+                assert prompt.startswith("w" * 1_000)
+                assert ("[… cut" in prompt) is (size > QUESTION_CHARS_MAX)
 
     play(story())
 

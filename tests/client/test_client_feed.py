@@ -1,6 +1,7 @@
 """Feeds of the client: nothing twice, nothing missing."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ def test_a_feed_that_is_cut_goes_on_behind_the_last_event() -> None:
         async with faking(cut(frame(1), frame(2)), stream(ENDS)) as fake:
             assert places(await read(fake.port)) == [(1, None), (2, None), (3, None)]
         assert [request.line.split()[1] for request in fake.requests] == [
-            "/v1/runs/r/events",
-            "/v1/runs/r/events?after=c2.None",
+            "/v1/runs/r/events?deltas=slim",
+            "/v1/runs/r/events?deltas=slim&after=c2.None",
         ]
 
     run(main())
@@ -343,5 +344,22 @@ def test_a_live_run_is_seen_whole_through_a_network_that_cuts_all_the_time(tmp_p
             assert records == stored[: len(records)]
             assert len(set(places(seen))) == len(seen)
             assert network.connections > 5
+
+    run(main())
+
+
+def test_a_slim_delta_is_shown_with_what_the_text_delta_before_it_told() -> None:
+    async def main() -> None:
+        slim = {
+            "type": "message.appended",
+            "data": {"messageDelta": 'the "meta": word'},
+            "seq": 1,
+            "index": 1,
+        }
+        short = f"id: c1.1\ndata: {json.dumps(slim)}\n\n"
+        async with faking(stream(frame(1, "message.appended", 0), short, ENDS)) as fake:
+            first, second, _ = await read(fake.port)
+        data = {"messageDelta": 'the "meta": word', "sequence": 0, "stepIndex": 0, "turnId": "t"}
+        assert second == first.model_copy(update={"data": data, "index": 1})
 
     run(main())

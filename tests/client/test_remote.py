@@ -16,7 +16,7 @@ from windlass import Agent, AgentRuntime, Denied, Rejected, tool
 from windlass.agent.package import compile_package, package_json
 from windlass.client import Client, RemoteAgent
 from windlass.ports.model import LLMUsage
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass_harness.budget import Budget
 from windlass_protocol import Event, RunResult, SourceKind, SourceRef
@@ -37,14 +37,14 @@ def boss(port: int, *, message: str = "Go.", budget: Budget | None = None, **opt
     """An agent that gives one piece of work to a server."""
     arguments = options.pop("arguments", {"message": message})
     helper = RemoteAgent("helper", url=f"http://127.0.0.1:{port}", **options)
-    script = [call("helper", arguments), say("Over.")]
+    script = [replace(answer, usage=LLMUsage()) for answer in (call("helper", arguments), say("Over."))]
     return Agent("boss", model=ScriptedModel(by_history(script)), subagents=[helper], budget=budget)
 
 
 async def worked(agent: Agent, **options: Any) -> tuple[RunResult, list[Event]]:
     """Run an agent in memory; no request is answered."""
     async with AgentRuntime.in_memory([agent], **options) as runtime:
-        handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+        handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
         events = [event async for event in handle.events()]
         return await handle.wait(), events
 
@@ -87,6 +87,15 @@ def test_the_usage_of_a_remote_agent_counts_against_the_budget_of_its_caller(tmp
         async with served(tmp_path / "other", costly) as (server, _):
             result, _events = await worked(boss(server.port, budget=Budget(max_tokens=900)))
             assert result.status.value == "budget_exhausted"
+        priced = replace(costly, prices={"*": {"input": 5, "output": 5}})
+        async with served(tmp_path / "priced", priced) as (server, _):
+            caller = replace(
+                boss(server.port, budget=Budget(max_cost_micros=200_000)), prices={"scripted": 0}
+            )
+            result, _events = await worked(caller)
+            assert result.status.value == "completed"
+            assert result.usage is not None
+            assert result.usage.cost_micros == 5_000
 
     run(main())
 
@@ -113,7 +122,7 @@ def test_an_approval_of_a_remote_agent_needs_a_second_person_here_too(tmp_path: 
             people: dict[str, Any] = {"responders": ["ann", "bob"], "four_eyes": True}
             async with AgentRuntime.in_memory([agent], **people) as runtime:
                 source = SourceRef(kind=SourceKind.USER, id="ann")
-                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r", source=source)
+                handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r", source=source)
                 request = await asked(handle)
                 assert request.responders == ("bob",)
                 with pytest.raises(Denied):
@@ -135,7 +144,7 @@ def test_a_request_of_a_remote_agent_is_asked_at_the_root_and_the_answer_is_forw
         async with served(tmp_path, payer()) as (server, client):
             agent = boss(server.port)
             async with AgentRuntime.in_memory([agent]) as runtime:
-                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
                 request = await asked(handle)
                 assert "Run pay?" in request.prompt
                 assert [option.id for option in request.options or ()] == [
@@ -168,7 +177,7 @@ def test_a_request_that_was_answered_on_the_server_does_not_hold_up_the_one_here
         async with served(tmp_path, payer()) as (server, client):
             agent = boss(server.port)
             async with AgentRuntime.in_memory([agent]) as runtime:
-                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
                 request = await asked(handle)
                 [waiting] = (await client.approvals.list()).items
                 await client.approvals.answer(waiting.request.request_id, "approve")
@@ -219,7 +228,7 @@ def test_remote_agents_work_in_a_program_and_their_requests_are_asked_at_the_roo
         async with served(tmp_path / "data", payer()) as (server, client):
             agent = flow(server.port)
             async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
                 async for _ in handle.events():
                     if len(await handle.open_requests()) == 2:
                         break
@@ -242,7 +251,7 @@ def test_cancelling_a_program_cancels_the_remote_agents_that_it_called(tmp_path:
         async with served(tmp_path, payer()) as (server, client):
             agent = flow(server.port)
             async with AgentRuntime.in_memory([agent]) as runtime:
-                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
                 async for _ in handle.events():
                     if len(await handle.open_requests()) == 2:
                         break
@@ -303,7 +312,7 @@ def test_cancelling_the_caller_cancels_the_work_on_the_server(tmp_path: Path) ->
         async with served(tmp_path, stuck(begun)) as (server, client):
             agent = boss(server.port)
             async with AgentRuntime.in_memory([agent]) as runtime:
-                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                handle = await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
                 await begun.wait()
                 await handle.cancel()
                 assert (await handle.wait()).status.value == "cancelled"
@@ -330,7 +339,7 @@ def test_a_caller_that_is_cancelled_while_undriven_cancels_its_remote_run_when_i
         async with served(tmp_path / "data", stuck(begun)) as (server, client):
             agent, store = boss(server.port), tmp_path / "app.db"
             async with AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
-                await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                await runtime.start_run(agent, "Begin.", session_id="s", run_id="r")
                 await begun.wait()
             [there] = (await client.runs.list()).items
             assert there.status.value == "running", "who goes away in good order comes back to it"

@@ -56,7 +56,7 @@ def test_a_server_that_stays_away_is_waited_for_and_then_an_error_that_the_model
         machine = Machine(clock, sequential_ids("id"), seeded_random(1))
         async with AgentRuntime.in_memory([boss], machine=machine) as runtime:
             began = clock.monotonic()
-            handle = await runtime.start(boss, "Begin.", session_id="s", run_id="r")
+            handle = await runtime.start_run(boss, "Begin.", session_id="s", run_id="r")
             waits: list[str] = []
             async for event in runtime.subscribe_all():
                 if event.run_id != "r" and event.type == "run.waiting":
@@ -85,7 +85,7 @@ def test_a_server_that_comes_back_gets_the_work_once(tmp_path: Path, kind: str) 
         port = free_port()
         boss = boss_of(kind, port)
         async with AgentRuntime.in_memory([boss]) as runtime:
-            handle = await runtime.start(boss, "Begin.", session_id="s", run_id="r")
+            handle = await runtime.start_run(boss, "Begin.", session_id="s", run_id="r")
             async for event in runtime.subscribe_all():
                 if event.type == "step.retrying":
                     assert "cannot be reached" in str(event.data["message"])
@@ -108,7 +108,7 @@ def test_a_server_that_is_away_while_it_works_goes_on_with_the_same_run(tmp_path
         boss = boss_of(kind, port)
         async with AgentRuntime.in_memory([boss]) as runtime:
             async with served(tmp_path, port):
-                handle = await runtime.start(boss, "Begin.", session_id="s", run_id="r")
+                handle = await runtime.start_run(boss, "Begin.", session_id="s", run_id="r")
                 requests = handle.requests()
                 request = await anext(requests)
             # The answer finds the server away.

@@ -14,7 +14,15 @@ from tests.code_mode.test_programs import coder, flow, run
 from tests.runtime.runtime_rig import play
 
 from windlass import AgentRuntime
-from windlass.code_mode.monty import BEGUN_S, HALF_LIFE_S, USERS_MAX, MontyInterpreter, Turns, Usage, User
+from windlass.code_mode.monty import (
+    BEGUN_S,
+    HALF_LIFE_S,
+    USERS_MAX,
+    InterpreterUsage,
+    MontyInterpreter,
+    Turns,
+    User,
+)
 from windlass.ports.interpreter import Program, ProgramValue
 from windlass_protocol import JsonObject
 
@@ -50,6 +58,7 @@ def endless(family: str) -> Program:
     return replace(program("while True:\n    pass"), family=family, limits=replace(LIMITS, turn_ms=100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_a_past", [True, False])
 def test_programs_that_use_all_their_time_delay_another_session_by_those_that_run(has_a_past: bool) -> None:
     async def story() -> None:
@@ -147,7 +156,7 @@ def test_families_of_one_owner_and_those_without_an_owner_share_their_turns() ->
 
 def test_what_was_used_long_ago_counts_little() -> None:
     clock = Clock()
-    usage = Usage[str](clock)
+    usage = InterpreterUsage[str](clock)
     for user, took_s in (("a", 40.0), ("b", 10.0)):
         usage.begin(user)
         clock.now_s += took_s
@@ -158,7 +167,7 @@ def test_what_was_used_long_ago_counts_little() -> None:
 
 def test_of_many_users_those_that_used_most_are_counted() -> None:
     clock = Clock()
-    usage = Usage[str](clock)
+    usage = InterpreterUsage[str](clock)
     for number in range(USERS_MAX + 10):
         usage.begin(str(number))
         clock.now_s += 1_000.0 if number == 5 else 0.001
@@ -212,7 +221,7 @@ def test_programs_of_a_run_and_of_its_subagents_count_for_the_owner_of_the_sessi
         interpreter = Noting()
         agent = flow("await coder('go')", coder("1 + 1"))
         async with AgentRuntime.in_memory([agent], interpreter=interpreter) as runtime:
-            handle = await runtime.start(agent, "go", owner="user 1")
+            handle = await runtime.start_run(agent, "go", owner="user 1")
             await handle.wait(timeout=300)
         return interpreter.owners
 

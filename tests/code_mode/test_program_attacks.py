@@ -26,7 +26,7 @@ from windlass.limits import (
     TOOL_OUTPUT_CHARS_MAX,
 )
 from windlass.ports.interpreter import NoSnapshot, Program, ProgramLimits, ProgramValue
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.programs import Functions
 from windlass_harness.policy import CallFacts
@@ -64,6 +64,7 @@ def told(events: Sequence[Event], call_id: str = "call-1") -> str:
     return str(result_of(events, call_id)["error"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "found"),
     [
@@ -80,6 +81,7 @@ def test_text_stands_for_a_value_that_has_no_json_form(value: str, found: Any) -
     assert output_of(coder(value)) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [90, 500, 5_000])
 def test_a_value_of_many_levels_is_cut(levels: int) -> None:
     value = output_of(coder(f"x = []\nfor _ in range({levels}):\n    x = [x]\nx"))
@@ -136,6 +138,7 @@ def test_a_source_at_the_limit_runs_and_a_longer_one_is_refused() -> None:
     assert failure_of(coder(most + "a"))[0] == "invalid_arguments"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -165,6 +168,7 @@ def test_tools_whose_names_become_equal_are_different_functions() -> None:
     assert [result_of(events, f"call-1/{at}")["result"]["toolName"] for at in (0, 1)] == ["a-b", "a_b"]  # type: ignore[index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "code", "error"),
     [
@@ -263,6 +267,7 @@ def test_closing_ends_a_helper_that_is_stuck_and_drops_the_programs_that_wait() 
     asyncio.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snapshot", [b"\n", b"x\ndump", b"7\ndump", b"[0]\n", b"[0]\ndump", bytes(100)])
 def test_a_snapshot_that_cannot_be_read_is_no_snapshot(snapshot: bytes) -> None:
     async def story() -> None:
@@ -288,6 +293,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_LIMITS", limits)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_turns")
 @pytest.mark.parametrize(
     "source",
@@ -321,7 +327,7 @@ def test_a_hostile_value_fails_its_program_and_nothing_else(source: str) -> None
     async def story() -> None:
         agent = coder(source, tools=[echo])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=300)).output == "done", "the model was told, and answered"
             events = [event async for event in handle.events()]
             assert result_of(events)["status"] == "failed"
@@ -330,6 +336,7 @@ def test_a_hostile_value_fails_its_program_and_nothing_else(source: str) -> None
     play(story())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_turns")
 def test_a_hostile_variable_is_kept_and_fails_only_the_programs_that_return_it() -> None:
     async def story() -> list[JsonObject]:
@@ -337,7 +344,7 @@ def test_a_hostile_variable_is_kept_and_fails_only_the_programs_that_return_it()
         script = [call("run_code", {"code": source}) for source in sources]
         agent = Agent("keeper", model=ScriptedModel(by_history([*script, say("done")])), code_mode="session")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await handle.wait(timeout=300)
             events = [event async for event in handle.events()]
         return [result_of(events, f"call-{number}") for number in (1, 2, 3)]
@@ -354,6 +361,7 @@ def test_a_secret_in_a_program_is_refused_and_in_no_record() -> None:
     assert SECRET not in str(events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["print(x)", "x", "raise ValueError(x)", "await echo(x)"])
 def test_a_secret_that_a_program_makes_is_in_no_record(use: str) -> None:
     agent = coder(f"x = 'hunter2' * 2\n{use}", tools=[echo])
@@ -362,7 +370,7 @@ def test_a_secret_that_a_program_makes_is_in_no_record(use: str) -> None:
 
 
 async def opened_and_asked(runtime: AgentRuntime, agent: Agent) -> RunHandle:
-    handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+    handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
     await until(handle, "run.waiting")
     return handle
 
@@ -413,12 +421,12 @@ def test_a_cancel_reaches_a_program_in_the_middle_of_its_calls() -> None:
 
         agent = coder("import asyncio\nawait asyncio.gather(hang(1), hang(2))", tools=[hang])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await began.wait()
             await handle.cancel()
             assert (await handle.wait(timeout=300)).status.value == "cancelled"
             assert sorted(cancelled) == [1, 2]
-            again = await runtime.start(agent, "go on", session_id="s1", run_id="r2")
+            again = await runtime.start_run(agent, "go on", session_id="s1", run_id="r2")
             assert (await again.wait(timeout=300)).output == "done"
             # Providers want one result for each call, directly after it.
             roles = [message.role for message in requests_of(agent)[-1].messages]
@@ -431,7 +439,7 @@ def test_a_cancel_ends_a_program_that_loops() -> None:
     async def story() -> None:
         agent = coder("await double(1)\nwhile True:\n    pass")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "program.paused")
             await handle.cancel()
             assert (await handle.wait(timeout=300)).status.value == "cancelled"
@@ -528,7 +536,7 @@ def test_a_fork_in_the_middle_of_a_program_has_no_half_of_it() -> None:
             handle = await opened_and_asked(runtime, agent)
             copy = await runtime.sessions.fork("s1", session_id_new="s2")
             assert copy.predecessor_seq == 5, "before the program"
-            again = await runtime.start(agent, "go on", session_id="s2", run_id="r2")
+            again = await runtime.start_run(agent, "go on", session_id="s2", run_id="r2")
             await until(again, "run.waiting")
             for one in (handle, again):
                 for request in await one.open_requests():
@@ -548,7 +556,7 @@ def test_a_session_with_a_program_is_exported_whole() -> None:
             await handle.wait(timeout=300)
             await other.sessions.import_([line async for line in runtime.sessions.export("s1")])
             assert await other.sessions.history("s1") == await runtime.sessions.history("s1")
-            again = await other.start(agent, "go on", session_id="s1", run_id="r2")
+            again = await other.start_run(agent, "go on", session_id="s1", run_id="r2")
             assert (await again.wait(timeout=300)).output == "done"
 
     play(story())

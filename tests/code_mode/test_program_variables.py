@@ -34,7 +34,7 @@ def keeper(*sources: str, tools: Sequence[Any] = (double, pay)) -> Agent:
 
 async def turn(runtime: AgentRuntime, agent: Agent, number: int) -> JsonObject:
     """Run a turn; return the data of the result of its program."""
-    handle = await runtime.start(agent, "go", session_id="s1", run_id=f"r{number}")
+    handle = await runtime.start_run(agent, "go", session_id="s1", run_id=f"r{number}")
     await handle.wait(timeout=300)
     events = [event async for event in handle.events()]
     return result_of(events, f"c{number}")
@@ -62,7 +62,7 @@ def test_variables_end_with_their_program_otherwise() -> None:
         agent = coder("found = 1", say("done"), call("run_code", {"code": "found"}))
         async with AgentRuntime.in_memory([agent]) as runtime:
             for number in (1, 2):
-                handle = await runtime.start(agent, "go", session_id="s1", run_id=f"r{number}")
+                handle = await runtime.start_run(agent, "go", session_id="s1", run_id=f"r{number}")
                 await handle.wait(timeout=300)
             return str([event.data async for event in handle.events()])
 
@@ -74,7 +74,7 @@ def test_the_model_is_told_how_long_variables_live() -> None:
 
         async def story(agent: Agent = agent) -> None:
             async with AgentRuntime.in_memory([agent]) as runtime:
-                await (await runtime.start(agent, "go")).wait(timeout=300)
+                await (await runtime.start_run(agent, "go")).wait(timeout=300)
 
         play(story())
         assert words in str(requests_of(agent)[0].tools)
@@ -126,6 +126,7 @@ def restarted(
     return play(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [(), (2,), (3,), (4,), (1, 3), (2, 3, 4)], ids=str)
 def test_variables_survive_a_restart_with_any_release(tmp_path: Path, others: Sequence[int]) -> None:
     made = [OtherRelease() if number in others else MontyInterpreter() for number in range(5)]
@@ -133,6 +134,7 @@ def test_variables_survive_a_restart_with_any_release(tmp_path: Path, others: Se
     assert last == {"result": [*first, TOOL_OUTPUT_CHARS_MAX * 4, 4], "printed": "on\n"}
 
 
+@pytest.mark.slow
 def test_the_model_is_told_if_the_interpreter_was_replaced_and_variables_cannot_be_made_again(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +144,7 @@ def test_the_model_is_told_if_the_interpreter_was_replaced_and_variables_cannot_
     assert "The variables of earlier programs are lost" in last["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2, 3])
 def test_as_many_programs_are_run_again_as_the_limit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
@@ -152,6 +155,7 @@ def test_as_many_programs_are_run_again_as_the_limit_says(
     assert ("are lost" in str(last)) == (most < 3), "three programs ended with variables"
 
 
+@pytest.mark.slow
 def test_variables_that_cannot_be_read_are_lost(tmp_path: Path) -> None:
     class Strange(MontyInterpreter):
         """An interpreter that has damaged variables."""
@@ -173,7 +177,7 @@ def test_a_program_that_waits_over_a_restart_keeps_its_variables(tmp_path: Path)
             async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                 if is_first:
                     await turn(runtime, agent, 1)
-                    handle = await runtime.start(agent, "go", session_id="s1", run_id="r2")
+                    handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r2")
                     await until(handle, "run.waiting")
                     continue
                 handle = runtime.handle("r2")
@@ -186,6 +190,7 @@ def test_a_program_that_waits_over_a_restart_keeps_its_variables(tmp_path: Path)
     play(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_other", [False, True], ids=["same release", "another release"])
 def test_a_history_that_is_compacted_while_a_program_waits_loses_neither_calls_nor_variables(
     tmp_path: Path, is_other: bool
@@ -207,10 +212,10 @@ def test_a_history_that_is_compacted_while_a_program_waits_loses_neither_calls_n
         one = agent()
         async with AgentRuntime.open(tmp_path / "a.db", agents=[one]) as runtime:
             for message in ("0", *["talk " * 100] * 6):
-                await (await runtime.start(one, message, session_id="s1")).wait(timeout=300)
-            handle = await runtime.start(one, "1", session_id="s1", run_id="r1")
+                await (await runtime.start_run(one, message, session_id="s1")).wait(timeout=300)
+            handle = await runtime.start_run(one, "1", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
-            await runtime.compact("s1")
+            await runtime.sessions.compact("s1")
             await until(handle, "compaction.requested")
         one, interpreter = agent(), OtherRelease() if is_other else MontyInterpreter()
         async with AgentRuntime.open(tmp_path / "a.db", agents=[one], interpreter=interpreter) as runtime:
@@ -220,7 +225,7 @@ def test_a_history_that_is_compacted_while_a_program_waits_loses_neither_calls_n
             assert (await handle.wait(timeout=300)).output == '[2,"paid 2"]'
             kinds = [event.type async for event in handle.events()]
             assert kinds.index("compaction.completed") > kinds.index("program.ended")
-            last = await (await runtime.start(one, "2", session_id="s1")).wait(timeout=300)
+            last = await (await runtime.start_run(one, "2", session_id="s1")).wait(timeout=300)
             assert last.output == '[2,"paid 2"]'
 
     play(story())
@@ -234,7 +239,7 @@ def test_a_copy_of_a_session_has_variables_of_its_own() -> None:
             await runtime.sessions.fork("s1", session_id_new="s2")
             await other.sessions.import_([line async for line in runtime.sessions.export("s1")])
             results = [await turn(runtime, agent, 2), await turn(other, agent, 2)]
-            copy = await runtime.start(agent, "go", session_id="s2", run_id="r3")
+            copy = await runtime.start_run(agent, "go", session_id="s2", run_id="r3")
             await copy.wait(timeout=300)
             results.append(result_of([event async for event in copy.events()], "c2"))
         return [data["result"]["output"] for data in results]  # type: ignore[index]

@@ -1,20 +1,27 @@
 """Programs of models: code mode and workflows in a real runtime, with the real interpreter."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 from tests.faults.rig import runtime_on
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.dynamic import DynamicContext, dynamic
+from windlass.engine import programs
 from windlass.errors import Rejected
-from windlass.limits import PROGRAM_PRINTED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.limits import (
+    PROGRAM_PRINTED_CHARS_MAX,
+    PROGRAM_RESULT_VALUES_MAX,
+    TOOL_OUTPUT_CHARS_MAX,
+)
 from windlass.parts import Rules
 from windlass.ports.interpreter import Program, ProgramCall, Progress
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
@@ -51,7 +58,7 @@ def requests_of(agent: Agent) -> Sequence[Any]:
 
 async def run(agent: Agent, **options: Any) -> list[Event]:
     async with AgentRuntime.in_memory([agent], **options) as runtime:
-        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
         await handle.wait(timeout=300)
         return [event async for event in handle.events()]
 
@@ -137,7 +144,7 @@ await asyncio.gather(attempt(1), attempt(2))
     async def story() -> None:
         agent = coder(source)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             first, second = await handle.open_requests()
             await handle.answer(first.request_id, "deny", text="too much")
@@ -150,6 +157,7 @@ await asyncio.gather(attempt(1), attempt(2))
     play(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [True, False], ids=["snapshot", "from its source"])
 def test_a_program_waits_over_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
@@ -160,7 +168,7 @@ def test_a_program_waits_over_a_restart(
     async def ask() -> str:
         agent = coder(source)
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
             return request.request_id
@@ -191,7 +199,7 @@ def test_a_program_that_goes_another_way_fails_clearly(
 
     async def ask(agent: Agent) -> str:
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
             return request.request_id
@@ -223,6 +231,7 @@ class _Later:
         return datetime(2000, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "told"),
     [
@@ -248,6 +257,7 @@ def test_bad_code_costs_a_bounded_number_of_tries() -> None:
     assert sum(event.type == "step.started" for event in events) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "told"),
     [
@@ -304,6 +314,50 @@ def test_a_result_that_is_too_large_for_the_model_is_whole_in_the_program() -> N
         return "a" * (TOOL_OUTPUT_CHARS_MAX * 2)
 
     assert output_of(coder("len(await book())", tools=[book])) == TOOL_OUTPUT_CHARS_MAX * 2
+
+
+def test_a_result_of_too_many_values_raises_in_the_program() -> None:
+    @tool(mode="read")
+    async def rows(count: int) -> list[int]:
+        """Return rows."""
+        return [0] * count
+
+    source = "async def attempt(count: int) -> str:\n    try:\n        return str(len(await rows(count)))\n"
+    source += "    except RuntimeError as error:\n        return str(error)\n"
+    source += f"[await attempt(at) for at in ({PROGRAM_RESULT_VALUES_MAX + 1}, 60_000)]"
+    refused, size = output_of(coder(source, tools=[rows]))
+    assert f"over {PROGRAM_RESULT_VALUES_MAX:,} values" in refused
+    assert size == "60000"
+
+
+def test_a_result_of_as_many_values_as_the_limit_is_whole_in_the_program() -> None:
+    @tool(mode="read")
+    async def rows(count: int) -> list[int]:
+        """Return rows."""
+        return [0] * count
+
+    source = waves([("rows", {"count": PROGRAM_RESULT_VALUES_MAX})])
+    data = result_of(play(run(coder(source, tools=[rows]), interpreter=WaveInterpreter())))
+    assert data["contentRef"]["sizeBytes"] == len(to_json([[0] * PROGRAM_RESULT_VALUES_MAX]))  # type: ignore[index]
+
+
+def test_a_result_of_the_content_store_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    read = programs.from_json
+
+    def traced(raw: bytes) -> object:
+        threads.append(threading.get_ident())
+        return read(raw)
+
+    @tool(mode="read")
+    async def book() -> str:
+        """Return a book."""
+        return "a" * (TOOL_OUTPUT_CHARS_MAX + 1)
+
+    monkeypatch.setattr(programs, "from_json", traced)
+    assert output_of(coder("len(await book())", tools=[book])) == TOOL_OUTPUT_CHARS_MAX + 1
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_what_a_program_prints_is_bounded() -> None:
@@ -420,12 +474,12 @@ def test_a_cancel_ends_a_program_that_waits() -> None:
     async def story() -> None:
         agent = coder("await pay(1)")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             await handle.cancel()
             result = await handle.wait(timeout=300)
             assert result.status.value == "cancelled"
-            again = await runtime.start(agent, "go on", session_id="s1", run_id="r2")
+            again = await runtime.start_run(agent, "go on", session_id="s1", run_id="r2")
             assert (await again.wait(timeout=300)).output == "done"
 
     play(story())
@@ -435,7 +489,7 @@ def test_an_agent_with_programs_needs_an_interpreter() -> None:
     async def story() -> None:
         async with runtime_on(MemoryStore(), [coder("1")]) as runtime:
             with pytest.raises(Rejected, match="missing required runtime port: interpreter"):
-                await runtime.start("coder", "go")
+                await runtime.start_run("coder", "go")
 
     play(story())
 
@@ -454,13 +508,13 @@ def test_the_trace_has_the_calls_under_the_program_and_the_ledger_one_decision()
     async def story() -> None:
         agent = coder("try:\n    await pay(1)\nexcept PermissionError:\n    pass\nawait double(1)")
         async with AgentRuntime.in_memory([agent], is_attended=False) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await handle.wait(timeout=300)
             spans = {span.name: span for span in (await runtime.sessions.trace("r1")).spans}
             above = spans["tool.dispatch:run_code"].span_id
             assert spans["tool.dispatch:double"].parent_id == above
             assert spans["tool.dispatch:pay"].parent_id == above
-            ledger = await runtime.decisions("r1")
+            ledger = await runtime.handle("r1").decisions()
             assert [decision.intent for decision in ledger.decisions if "run_code" in decision.intent]
             assert not [decision for decision in ledger.decisions if "double" in decision.intent]
             (problem,) = ledger.problems
@@ -505,6 +559,7 @@ def test_an_interpreter_of_tests_makes_waves_of_calls() -> None:
     assert output_of(coder(source), interpreter=WaveInterpreter()) == [2, 4, 6]
 
 
+@pytest.mark.slow
 def test_others_have_their_turn_between_thousands_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     turns, read = 0, list[int]()
     call_of = Functions.call

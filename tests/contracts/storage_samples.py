@@ -12,7 +12,7 @@ import psycopg
 from pydantic import JsonValue
 
 from tools.postgres import Postgres
-from windlass.storage.adapter import Page, StorageAdapter
+from windlass.storage.adapter import DocumentPage, StorageAdapter
 from windlass.storage.memory import InMemoryStorage
 from windlass.storage.sqlalchemy import METADATA, SqlAlchemyStorage
 from windlass_protocol import (
@@ -133,7 +133,7 @@ def moment(second: int) -> str:
     return f"2026-03-01T10:{second // 60:02}:{second % 60:02}Z"
 
 
-async def everything(list_page: Callable[[str | None], Awaitable[Page[T]]]) -> list[list[T]]:
+async def everything(list_page: Callable[[str | None], Awaitable[DocumentPage[T]]]) -> list[list[T]]:
     """All pages of a list, each as a list."""
     page = await list_page(None)
     pages = [list(page)]

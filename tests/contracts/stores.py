@@ -11,7 +11,10 @@ from tools.postgres import CLEAN, Postgres
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.limits import REFUSED_STARTS_MAX
-from windlass.ports.store import Appended, Batch, Claim, ContentStore, NewRun, Standing, Store
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Appended, Batch, Claim, Standing
+from windlass.ports.purses import PurseStore
+from windlass.ports.store import ContentStore, Store
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject
@@ -24,7 +27,7 @@ NOW_MS = 1_000_000
 GUARD_S = 300
 
 
-class AnyStore(Store, ContentStore, Protocol):
+class AnyStore(Store, ContentStore, PurseStore, Protocol):
     """Every port that a store has."""
 
 

@@ -96,6 +96,7 @@ def test_home_and_temporary_folder_are_private_and_empty(on: Play) -> None:
     on(story)
 
 
+@pytest.mark.slow
 def test_files_are_read_and_written_as_a_command_would(on: Play) -> None:
     async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
         sandbox = await adapter.open(spec, key="s1")

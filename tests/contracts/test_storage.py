@@ -34,7 +34,7 @@ from windlass.limits import (
     STORAGE_ID_BYTES_MAX,
     STORAGE_PAGE_ITEMS_MAX,
 )
-from windlass.storage.adapter import Page, StorageAdapter
+from windlass.storage.adapter import DocumentPage, StorageAdapter
 from windlass_protocol import AgentSession, ChatAgent, ChatMessage, HarnessTrace
 from windlass_protocol.codec import encode
 
@@ -115,7 +115,12 @@ def test_missing_documents_are_none_or_an_empty_list(place: Place) -> None:
         assert await storage.get_session("s") is None
         assert await storage.get_agent("s") is None
         assert await storage.get_trace("s") is None
-        lists: list[Page[AgentSession] | Page[ChatAgent] | Page[ChatMessage] | Page[HarnessTrace]] = [
+        lists: list[
+            DocumentPage[AgentSession]
+            | DocumentPage[ChatAgent]
+            | DocumentPage[ChatMessage]
+            | DocumentPage[HarnessTrace]
+        ] = [
             await storage.list_sessions(),
             await storage.list_agents(),
             await storage.list_messages("c"),

@@ -19,8 +19,12 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
-from windlass.ports.store import CANCEL, START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
+from windlass.ports.catalog import SessionRow
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Appended, Batch, Claim, Standing
+from windlass.ports.store import Store
 from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import CANCEL, START
 from windlass_harness.record import number
 from windlass_protocol import RunStatus
 
@@ -374,13 +378,13 @@ def test_due_leaves_out_sessions_with_next_work_for_another_agent(play: Play) ->
         await store.append(replace(began, standing=Standing.RUNNING))
         assert await due("A") == ("mixed", "free"), "the run under way is of A"
         assert await due("B") == ("b", "free")
-        assert await other.unfinished() == {"A": 1, "B": 2}
+        assert await other.count_unfinished_runs() == {"A": 1, "B": 2}
         mine = await claim(store, "mixed")
         ended = Batch(mine, 1, drafts(2), runs=(("m1", RunStatus.COMPLETED),), is_last=True)
         await store.append(replace(ended, standing=Standing.IDLE))
         assert await due("A") == ("free",)
         assert await due("B") == ("mixed", "b", "free"), "its turn has come"
-        assert await other.unfinished() == {"B": 2}
+        assert await other.count_unfinished_runs() == {"B": 2}
         mine = await claim(store, "mixed")
         await store.append(Batch(mine, 2, drafts(3), consumes=(second,), runs=(("m2", RunStatus.WAITING),)))
         await store.append(Batch(mine, 3, (), standing=Standing.WAITING, wake_at_ms=5, is_last=True))

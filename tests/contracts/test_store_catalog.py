@@ -8,37 +8,28 @@ from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, write
 
 from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
-from windlass.ports.store import (
-    CANCEL,
-    RUN_PUSH,
-    START,
-    STEER,
-    Batch,
-    Claim,
+from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
+from windlass.ports.documents import RUN_PUSH, Document
+from windlass.ports.inbox import STEER, NewRun
+from windlass.ports.journal import Batch, Claim, Standing
+from windlass.ports.listing import (
     CountFilter,
-    Document,
-    KeptContent,
-    KeptItem,
-    NewRun,
     RunCell,
     RunCounts,
     RunFilter,
     RunOrder,
     RunTimes,
-    SessionCopy,
     SessionFilter,
     SessionOrder,
-    SessionStatus,
     SettledRequest,
-    Standing,
-    Store,
-    StoredAppend,
     Waiting,
 )
+from windlass.ports.store import Store
 from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import CANCEL, START
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import Told
-from windlass_protocol import InputKind, InputOutcome, InputRequest, JsonObject, RunStatus
+from windlass_harness.views.listing import SessionNews
+from windlass_protocol import InputKind, InputOutcome, InputRequest, JsonObject, RunStatus, SessionStatus
 
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)
@@ -110,7 +101,7 @@ async def ask_bob(store: Store) -> None:
 
 
 async def names(store: Store, wanted: SessionFilter = EVERYTHING, limit: int = 50) -> list[str]:
-    return [info.session_id for info in await store.listed(wanted, limit=limit)]
+    return [info.session_id for info in await store.list_sessions(wanted, limit=limit)]
 
 
 # the index
@@ -119,20 +110,20 @@ async def names(store: Store, wanted: SessionFilter = EVERYTHING, limit: int = 5
 def test_a_session_is_listed_as_soon_as_its_first_run_is_asked_for(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await start(store, message="  Pay the\nhotel ", owner="ann")
-        [info] = await other.listed(SessionFilter())
-        assert info == await other.listed_session("s1")
+        [info] = await other.list_sessions(SessionFilter())
+        assert info == await other.session_info("s1")
         assert (info.session_id, info.title, info.agent_id) == ("s1", "Pay the hotel", "a1")
         assert (info.owner, info.status) == ("ann", SessionStatus.PENDING)
         assert (info.created_at, info.updated_at, info.run_count) == (AT, AT, 1)
         assert (info.root_session_id, info.parent_session_id, info.request_count) == ("s1", None, 0)
-        [run] = await other.listed_runs(RunFilter())
+        [run] = await other.list_runs(RunFilter())
         assert (run.run_id, run.session_id, run.status, run.started_at) == (
             "r1",
             "s1",
             RunStatus.PENDING,
             None,
         )
-        assert await store.listed_session("s2") is None
+        assert await store.session_info("s2") is None
         row = await other.run("r1")
         assert row is not None
         assert (row.owner, row.last_seq) == ("ann", 0)
@@ -143,15 +134,15 @@ def test_a_session_is_listed_as_soon_as_its_first_run_is_asked_for(play: Play) -
 def test_the_index_follows_runs_from_their_beginning_to_their_end(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store)
-        [info] = await other.listed(EVERYTHING)
+        [info] = await other.list_sessions(EVERYTHING)
         assert info.status is SessionStatus.RUNNING
         await end(store, mine)
         second = await begin(store, "s1", "r2")
         await end(store, second, "r2", after=5, tokens=30)
-        [info] = await other.listed(EVERYTHING)
+        [info] = await other.list_sessions(EVERYTHING)
         assert (info.status, info.run_count, info.updated_at) == (SessionStatus.COMPLETED, 2, LATER)
         assert (info.usage.input_tokens, info.usage.cost_micros) == (35, 14)
-        latest, first = await other.listed_runs(RunFilter(session_id="s1"))
+        latest, first = await other.list_runs(RunFilter(session_id="s1"))
         assert (first.run_id, first.status, first.started_at, first.ended_at) == (
             "r1",
             RunStatus.COMPLETED,
@@ -166,9 +157,9 @@ def test_the_index_follows_runs_from_their_beginning_to_their_end(play: Play) ->
 def test_appends_of_steps_change_nothing_in_the_index(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store)
-        before = await other.listed_session("s1")
+        before = await other.session_info("s1")
         await write(store, mine, 1, 2, 3, after=2)
-        assert await other.listed_session("s1") == before
+        assert await other.session_info("s1") == before
 
     play(story)
 
@@ -181,14 +172,14 @@ def test_a_run_that_is_withdrawn_counts_only_in_a_session_without_others(play: P
         await store.append(
             Batch(mine, 0, (gone,), consumes=(number,), runs=(("r1", RunStatus.CANCELLED),), is_last=True)
         )
-        info = await other.listed_session("s1")
+        info = await other.session_info("s1")
         assert info is not None
         assert info.status is SessionStatus.CANCELLED
         mine = await begin(store, "s2", "r2")
         number = await start(store, "s2", "r3")
         gone = fact("run.cancelled", "r3", unstarted=body("r3"))
         await store.append(Batch(mine, 2, (gone,), consumes=(number,), runs=(("r3", RunStatus.CANCELLED),)))
-        info = await other.listed_session("s2")
+        info = await other.session_info("s2")
         assert info is not None
         assert info.status is SessionStatus.RUNNING
 
@@ -213,7 +204,7 @@ def test_the_message_that_begins_a_session_is_its_title(play: Play) -> None:
                 runs=(("r1", RunStatus.RUNNING),),
             )
         )
-        info = await other.listed_session("s1")
+        info = await other.session_info("s1")
         assert info is not None
         assert (info.title, info.owner, info.created_at, info.run_count) == ("Wait!", "ann", AT, 1)
         assert info.status is SessionStatus.RUNNING
@@ -230,7 +221,7 @@ def test_open_requests_of_a_session_are_listed_until_they_are_settled(play: Play
         await store.append(
             Batch(mine, 2, (waiting,), runs=(("r1", RunStatus.WAITING),), asked=(first, second))
         )
-        found = await other.listed_requests()
+        found = await other.list_requests()
         assert [one.request for one in found] == [first, second]
         one = found[0]
         assert (one.session_id, one.run_id, one.agent_id, one.owner, one.asked_at) == (
@@ -240,18 +231,18 @@ def test_open_requests_of_a_session_are_listed_until_they_are_settled(play: Play
             "ann",
             AT,
         )
-        assert await other.listed_requests(owner="ann") == found
-        assert await other.listed_requests(owner="bob") == ()
-        assert await other.listed_requests(after=one.number, limit=1) == found[1:]
-        info = await other.listed_session("s1")
+        assert await other.list_requests(owner="ann") == found
+        assert await other.list_requests(owner="bob") == ()
+        assert await other.list_requests(after=one.number, limit=1) == found[1:]
+        info = await other.session_info("s1")
         assert info is not None
         assert (info.status, info.request_count) == (SessionStatus.WAITING, 2)
         settled = fact("input.resolved", at=LATER)
         await store.append(Batch(mine, 3, (settled,), asked=(second, asking("q3"))))
-        left = await other.listed_requests()
+        left = await other.list_requests()
         assert [(each.request.request_id, each.asked_at) for each in left] == [("q2", AT), ("q3", LATER)]
         await store.append(Batch(mine, 4, (settled,), asked=()))
-        assert await other.listed_requests() == ()
+        assert await other.list_requests() == ()
 
     play(story)
 
@@ -269,14 +260,14 @@ def test_a_question_is_listed_for_those_that_it_names_and_an_approval_is_not(pla
         await store.append(Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=asked))
 
         async def ids(owner: str, *named: str, after: int = 0, limit: int = 50) -> list[str]:
-            found = await other.listed_requests(owner=owner, named=named, after=after, limit=limit)
+            found = await other.list_requests(owner=owner, responders=named, after=after, limit=limit)
             return [one.request_id for one in found]
 
         for name in ("bob", "zoë", 'de"sk'):
             assert await ids("u", "x", name) == ["q2", "q4"], name
         assert await ids("u", "bo", "carl", "zoe") == []
         assert await ids("u", "bob", limit=1) == ["q2"]
-        [first, *_] = await other.listed_requests(owner="u", named=("bob",))
+        [first, *_] = await other.list_requests(owner="u", responders=("bob",))
         assert await ids("u", "bob", after=first.number) == ["q4"]
         assert await ids("ann", "bob") == ["q1", "q2", "q3", "q4"]
         assert await ids("ann", "bob", limit=2) == ["q1", "q2"]
@@ -304,7 +295,7 @@ def test_a_request_is_found_by_its_id_while_it_is_open_and_after_it_was_settled(
             Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=(first, second))
         )
         found = await other.find_request("q2")
-        assert found == (await other.listed_requests())[1]
+        assert found == (await other.list_requests())[1]
         assert await other.find_request("q3") is None
 
         answered = resolution("q1", optionId="approve", responder="boss")
@@ -356,7 +347,7 @@ def test_a_request_that_is_closed_without_a_resolution_is_settled_as_cancelled(p
             Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=(asking("q1"),))
         )
         await store.append(Batch(mine, 3, (fact("run.cancelling", at=LATER),), asked=()))
-        assert await other.listed_requests() == ()
+        assert await other.list_requests() == ()
         assert await other.find_request("q1") == SettledRequest(
             "q1", "s1", "r1", None, InputOutcome.CANCELLED, None, None, LATER
         )
@@ -368,18 +359,18 @@ def test_the_next_page_continues_after_the_last_row_while_sessions_change(play: 
     async def story(store: AnyStore, other: AnyStore) -> None:
         for index in range(6):
             await start(store, f"s{index}", f"r{index}")
-        first = await store.listed(EVERYTHING, limit=3)
+        first = await store.list_sessions(EVERYTHING, limit=3)
         assert [info.session_id for info in first] == ["s5", "s4", "s3"]
         await start(store, "s6", "r6")
         await start(store, "s1", "r7")
-        rest = await other.listed(
+        rest = await other.list_sessions(
             EVERYTHING, order=SessionOrder(after=(first[-1].number, first[-1].number)), limit=10
         )
         assert [info.session_id for info in rest] == ["s2", "s1", "s0"]
-        runs = await store.listed_runs(RunFilter(), limit=2)
+        runs = await store.list_runs(RunFilter(), limit=2)
         assert [run.run_id for run in runs] == ["r7", "r6"]
         order = RunOrder(after=(runs[-1].at, runs[-1].number))
-        more = await store.listed_runs(RunFilter(), order=order, limit=2)
+        more = await store.list_runs(RunFilter(), order=order, limit=2)
         assert [run.run_id for run in more] == ["r5", "r4"]
 
     play(story)
@@ -400,10 +391,10 @@ def test_sessions_and_runs_are_found_by_owner_agent_status_and_words(play: Play)
         assert await names(other, SessionFilter(words=("pay",))) == ["s2", "s1"]
         assert await names(other, SessionFilter(words=("pa", "stras"))) == ["s1"]
         assert await names(other, SessionFilter(words=("otel",))) == []
-        assert [run.run_id for run in await other.listed_runs(RunFilter(owner="bob"))] == ["r2"]
-        assert [run.run_id for run in await other.listed_runs(RunFilter(agent_id="a2"))] == ["r3"]
-        assert [run.run_id for run in await other.listed_runs(RunFilter(run_ids=("r3",)))] == ["r3"]
-        running = await other.listed_runs(RunFilter(status=RunStatus.RUNNING))
+        assert [run.run_id for run in await other.list_runs(RunFilter(owner="bob"))] == ["r2"]
+        assert [run.run_id for run in await other.list_runs(RunFilter(agent_id="a2"))] == ["r3"]
+        assert [run.run_id for run in await other.list_runs(RunFilter(run_ids=("r3",)))] == ["r3"]
+        running = await other.list_runs(RunFilter(status=RunStatus.RUNNING))
         assert [run.run_id for run in running] == ["r1"]
 
     play(story)
@@ -415,11 +406,11 @@ def test_a_subagents_session_has_a_root_a_parent_and_the_owner_of_its_caller(pla
         item = Post("s2", START, "start:r2", {**body("r2", owner="ann"), "parent": PARENT})
         called = replace(fact("subagent.called"), posts=(item,))
         await store.append(Batch(mine, 2, (called,)))
-        info = await other.listed_session("s2")
+        info = await other.session_info("s2")
         assert info is not None
         assert (info.parent_session_id, info.root_session_id, info.owner) == ("s1", "s1", "ann")
-        assert [run.run_id for run in await other.listed_runs(RunFilter())] == ["r2", "r1"]
-        assert [run.run_id for run in await other.listed_runs(RunFilter(root_only=True))] == ["r1"]
+        assert [run.run_id for run in await other.list_runs(RunFilter())] == ["r2", "r1"]
+        assert [run.run_id for run in await other.list_runs(RunFilter(root_only=True))] == ["r1"]
         assert info.created_at == AT
         assert await names(other, SessionFilter()) == ["s1"]
         assert await names(other) == ["s2", "s1"]
@@ -451,18 +442,23 @@ def test_runs_are_counted_by_when_they_began_and_how_they_ended(play: Play) -> N
         await begin(store, "s4", "r4", owner="bob")
         await start(store, "s5", "r5", owner="ann")
         hour = CountFilter("2026-01-31T09:00:00.000Z", "2026-01-31T10:00:00.000Z", 1_800_000)
-        found = await other.counted_runs(hour)
+        found = await other.run_counts(hour)
         assert found.cells == (
             RunCell(1, RunStatus.COMPLETED, 3, input_tokens=15, output_tokens=0, cost_micros=21),
             RunCell(1, RunStatus.RUNNING, 1, 0, 0, 0),
         )
         assert found.times == (RunTimes(1, 2_000, 60_000), RunTimes(None, 2_000, 60_000))
-        theirs = await other.counted_runs(replace(hour, owner="bob"))
+        by_owner = await other.run_counts(replace(hour, split="owner"))
+        assert [(cell.group, cell.count, cell.cost_micros) for cell in by_owner.cells] == [
+            ("ann", 3, 21),
+            ("bob", 1, 0),
+        ]
+        theirs = await other.run_counts(replace(hour, owner="bob"))
         assert theirs == RunCounts((RunCell(1, RunStatus.RUNNING, 1, 0, 0, 0),), ())
-        assert await other.counted_runs(replace(hour, agent_id="a2")) == RunCounts((), ())
+        assert await other.run_counts(replace(hour, agent_id="a2")) == RunCounts((), ())
         # The end is not in it, and the beginning is: to the millisecond.
-        assert (await other.counted_runs(replace(hour, end=AT))).cells == ()
-        since = await other.counted_runs(replace(hour, start=AT, bucket_ms=1))
+        assert (await other.run_counts(replace(hour, end=AT))).cells == ()
+        since = await other.run_counts(replace(hour, start=AT, bucket_ms=1))
         assert [cell.bucket for cell in since.cells] == [0, 0]
 
     play(story)
@@ -481,14 +477,14 @@ def test_runs_are_counted_apart_by_agent_and_by_version(play: Play) -> None:
         runs = (("r3", RunStatus.RUNNING),)
         await store.append(Batch(mine, 0, (begun,), consumes=(number,), standing=Standing.RUNNING, runs=runs))
         hour = CountFilter("2026-01-31T09:00:00.000Z", "2026-01-31T10:00:00.000Z", 1_800_000)
-        whole = await other.counted_runs(hour)
-        by_agent = await other.counted_runs(replace(hour, split="agent"))
+        whole = await other.run_counts(hour)
+        by_agent = await other.run_counts(replace(hour, split="agent"))
         assert [(cell.group, cell.status, cell.count) for cell in by_agent.cells] == [
             ("a1", RunStatus.COMPLETED, 2),
             ("a2", RunStatus.RUNNING, 1),
         ]
         assert by_agent.times == (RunTimes(1, 1_000, 2_000, "a1"), RunTimes(None, 1_000, 2_000, "a1"))
-        by_version = await other.counted_runs(replace(hour, split="version"))
+        by_version = await other.run_counts(replace(hour, split="version"))
         assert [cell.group for cell in by_version.cells] == ["f1", "f2"]
         assert [replace(cell, group="") for cell in by_version.cells] == list(whole.cells)
 
@@ -521,8 +517,8 @@ def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
         await begin(store)
         mine = await begin_subagent(store, PARENT)
         day = CountFilter("2026-01-31T00:00:00.000Z", "2026-02-01T00:00:00.000Z", 86_400_000)
-        assert [cell.count for cell in (await other.counted_runs(day)).cells] == [1]
-        below = await other.counted_runs(replace(day, agent_id="a2"))
+        assert [cell.count for cell in (await other.run_counts(day)).cells] == [1]
+        below = await other.run_counts(replace(day, agent_id="a2"))
         assert [cell.count for cell in below.cells] == [1]
         await wait(store, mine, "r2")
         assert await other.waiting() == Waiting(0, 0, None)
@@ -546,8 +542,8 @@ def test_waiting_runs_are_counted_by_owner_and_agent(play: Play) -> None:
 def test_playground_runs_do_not_count_as_waiting_but_their_requests_do(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await wait(store, await begin(store), "r1")
-        told = Told(LATER, AT, agent_id="a1", parent="s1", predecessor="s1", predecessor_seq=2)
-        await store.keep(a_copy("s9", told=told))
+        news = SessionNews(LATER, AT, agent_id="a1", parent="s1", predecessor="s1", predecessor_seq=2)
+        await store.keep(a_copy("s9", news=news))
         await wait(store, await begin(store, "s9", "r9"), "r9", asking("q1"))
         parent: JsonObject = {**PARENT, "sessionId": "s9", "runId": "r9", "rootSessionId": "s9"}
         await wait(store, await begin_subagent(store, parent), "r2")
@@ -568,7 +564,7 @@ def a_record(seq: int, kind: str = "note.made", session_id: str = "s9", epoch: i
 def a_copy(session_id: str = "s9", **parts: object) -> SessionCopy:
     records = tuple(a_record(seq, session_id=session_id) for seq in (1, 2, 3))
     appends = (StoredAppend(records[:2], 3), StoredAppend(records[2:], 3))
-    made = SessionCopy(session_id, appends, Told(LATER, AT, title="Hello", agent_id="a1"))
+    made = SessionCopy(session_id, appends, SessionNews(LATER, AT, title="Hello", agent_id="a1"))
     return replace(made, **parts)  # pyright: ignore[reportArgumentType] - fields by name
 
 
@@ -592,9 +588,9 @@ def test_an_imported_session_keeps_its_records_and_is_idle(play: Play) -> None:
         assert [len(one.records) for one in found] == [2, 1]
         assert await other.appends("s9", after=2) == found[1:]
         assert await other.appends("s9", limit=1) == found[:1]
-        [back] = await other.kept_items("s9")
+        [back] = await other.read_items("s9")
         assert back == replace(item, run_id=None, number=back.number)
-        info = await other.listed_session("s9")
+        info = await other.session_info("s9")
         assert info is not None
         assert (info.title, info.created_at, info.updated_at, info.status) == (
             "Hello",
@@ -613,7 +609,7 @@ def test_an_imported_session_keeps_its_records_and_is_idle(play: Play) -> None:
 def test_a_refused_import_leaves_nothing_in_the_store(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await begin(store, "s9", "r9")
-        [run] = await store.listed_runs(RunFilter())
+        [run] = await store.list_runs(RunFilter())
         before = await store.last_position()
         with pytest.raises(Conflict, match="session s9 exists already"):
             await store.keep(a_copy())
@@ -646,10 +642,10 @@ def test_a_deleted_session_is_gone_with_all_that_was_its_own(play: Play) -> None
         assert [one.name for one in await other.documents("other")] == ["r1", "r2"]
         assert await other.session("s2") is await other.run("r2") is await other.load("s2") is None
         assert await other.read("s2") == await other.pending("s2") == await other.appends("s2") == ()
-        assert await other.kept_items("s2") == await other.contents_of("s2") == ()
+        assert await other.read_items("s2") == await other.contents_of("s2") == ()
         assert await names(other) == ["s3", "s1"]
         assert await names(other, SessionFilter(words=("pay",))) == ["s3", "s1"]
-        assert [run.run_id for run in await other.listed_runs(RunFilter())] == ["r3", "r1"]
+        assert [run.run_id for run in await other.list_runs(RunFilter())] == ["r3", "r1"]
         assert await other.get(shared) == b"both"
         assert await other.get(package) == b"package"
         with pytest.raises(Rejected):
@@ -764,7 +760,7 @@ def test_contents_that_are_brought_in_go_with_the_session_unless_they_are_packag
 def test_sessions_that_say_they_work_for_each_other_are_deleted_once_each(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         for name, parent in (("s1", "s2"), ("s2", "s1"), ("s3", "s3")):
-            await store.keep(a_copy(name, told=Told(LATER, AT, parent=parent)))
+            await store.keep(a_copy(name, news=SessionNews(LATER, AT, parent=parent)))
         assert await store.delete("s1", now_ms=NOW_MS) == ("s1", "s2")
         assert await store.delete("s3", now_ms=NOW_MS) == ("s3",)
         assert await names(other) == []
@@ -813,10 +809,10 @@ def test_the_next_page_of_items_continues_after_the_last_while_items_are_consume
             (await store.post("s1", kind=STEER, key=f"k{at}", body={"runId": "r1"})).number for at in range(4)
         ]
         await store.append(Batch(mine, 2, (fact("note.made"),), consumes=(numbers[1], numbers[2])))
-        page = await other.kept_items("s1", limit=2)
+        page = await other.read_items("s1", limit=2)
         assert [item.key for item in page] == ["start:r1", "k1"]
         await store.append(Batch(mine, 3, (fact("note.made"),), consumes=(numbers[0], numbers[3])))
-        rest = await other.kept_items("s1", after=page[-1].number)
+        rest = await other.read_items("s1", after=page[-1].number)
         assert [item.key for item in rest] == ["k2", "k3"]
 
     play(story)

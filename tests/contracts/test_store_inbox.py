@@ -16,7 +16,10 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX
-from windlass.ports.store import START, Arrivals, Batch, InboxItem, NewRun, Posted, RunRow, Standing
+from windlass.ports.catalog import RunRow
+from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
+from windlass.ports.journal import Batch, Standing
+from windlass_harness.loop.subagents import START
 from windlass_protocol import ContentRef, JsonObject, RunStatus
 
 RUN = NewRun("r1", "a1", "sha256:1")
@@ -180,6 +183,7 @@ def test_an_item_may_be_as_large_as_the_limit_and_not_one_byte_larger(play: Play
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("L1")
 def test_an_inbox_may_hold_as_many_items_as_the_limit_and_not_one_more(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
@@ -228,6 +232,7 @@ def test_content_that_is_not_there_is_refused(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("L1")
 def test_content_may_be_as_large_as_the_limit_and_not_one_byte_larger(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:

@@ -16,8 +16,11 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX
-from windlass.ports.store import START, Batch, InboxItem, NewRun, RunRow
+from windlass.ports.catalog import RunRow
+from windlass.ports.inbox import InboxItem, NewRun
+from windlass.ports.journal import Batch
 from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import START
 from windlass_harness.record import Post
 from windlass_protocol import JsonObject, RunStatus
 

@@ -20,7 +20,8 @@ from tests.contracts.stores import (
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Unavailable
-from windlass.ports.store import Batch, RefusedStart, Standing
+from windlass.ports.journal import Batch, Standing
+from windlass.ports.listing import RefusedStart
 from windlass_protocol import (
     ErrorCode,
     ErrorKind,
@@ -77,14 +78,14 @@ def test_a_refusal_of_a_policy_keeps_its_code_and_its_references(
 
     async def story(store: AnyStore, other: AnyStore) -> None:
         await store.record_refusal(entry)
-        [kept] = await other.listed_refusals()
+        [kept] = await other.list_refusals()
         assert replace(kept, number=0) == entry
 
     play(story)
 
 
 async def runs(store: AnyStore, **wanted: str | int) -> list[str | None]:
-    return [one.run_id for one in await store.listed_refusals(**wanted)]  # pyright: ignore[reportArgumentType] - options by name
+    return [one.run_id for one in await store.list_refusals(**wanted)]  # pyright: ignore[reportArgumentType] - options by name
 
 
 def test_a_refused_start_comes_back_as_it_was_written(play: Play) -> None:
@@ -99,10 +100,10 @@ def test_a_refused_start_comes_back_as_it_was_written(play: Play) -> None:
     least = replace(refused(None, agent_id=None), message="")
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        assert await store.listed_refusals() == ()
+        assert await store.list_refusals() == ()
         await store.record_refusal(whole)
         await other.record_refusal(least)
-        newer, older = await store.listed_refusals()
+        newer, older = await store.list_refusals()
         assert (newer, older) == (replace(least, number=newer.number), replace(whole, number=older.number))
         assert newer.number > older.number
 
@@ -113,7 +114,7 @@ def test_only_the_newest_are_kept_and_numbers_are_never_used_again(play: Play) -
     async def story(store: AnyStore, other: AnyStore) -> None:
         for number in range(3 * KEPT):
             await (store if number % 2 else other).record_refusal(refused(f"r{number}"))
-        found = await other.listed_refusals(limit=100)
+        found = await other.list_refusals(limit=100)
         assert [one.run_id for one in found] == [f"r{3 * KEPT - 1 - at}" for at in range(KEPT)]
         await post(store, "k1", run_id="r11")
         mine = await claim(store)
@@ -121,7 +122,7 @@ def test_only_the_newest_are_kept_and_numbers_are_never_used_again(play: Play) -
         await store.append(Batch(mine, 0, (), standing=Standing.IDLE, runs=ended, is_last=True))
         await store.delete("s1", now_ms=NOW_MS)
         await store.record_refusal(refused("next"))
-        newest, *_ = await other.listed_refusals()
+        newest, *_ = await other.list_refusals()
         assert newest.run_id == "next"
         assert newest.number > found[0].number
 
@@ -142,7 +143,7 @@ def test_pages_and_filters_leave_out_the_others(play: Play) -> None:
         assert await runs(other, agent_id="a1") == ["r2", "r1"]
         assert await runs(other, owner="ann", agent_id="a1") == ["r1"]
         assert await runs(other, owner="eve") == []
-        first = await other.listed_refusals(limit=2)
+        first = await other.list_refusals(limit=2)
         assert await runs(other, before=first[-1].number, limit=2) == ["r2", "r1"]
         assert await runs(other, before=first[-1].number, owner="ann") == ["r1"]
 
@@ -171,7 +172,7 @@ def test_a_closed_store_takes_none(play: Play) -> None:
         with pytest.raises(Unavailable):
             await store.record_refusal(refused())
         with pytest.raises(Unavailable):
-            await store.listed_refusals()
+            await store.list_refusals()
 
     play(story)
 

@@ -4,9 +4,8 @@ from pydantic import JsonValue
 from tests.contracts.stores import AT, AnyStore, Play
 from tests.contracts.test_store_catalog import LATER, PARENT, begin, end, fact, start
 
-from windlass.ports.store import (
-    Batch,
-    Claim,
+from windlass.ports.journal import Batch, Claim, Standing
+from windlass.ports.listing import (
     RunFilter,
     RunInfo,
     RunOrder,
@@ -14,13 +13,11 @@ from windlass.ports.store import (
     SessionFilter,
     SessionOrder,
     SessionSort,
-    SessionStatus,
-    Standing,
-    Store,
     place_of_run,
     place_of_session,
 )
-from windlass_protocol import RunStatus
+from windlass.ports.store import Store
+from windlass_protocol import RunStatus, SessionStatus
 
 LATEST = "2026-01-31T10:30:00.250Z"
 REQUEST: dict[str, JsonValue] = {
@@ -32,12 +29,12 @@ REQUEST: dict[str, JsonValue] = {
 
 
 async def ids(store: Store, order: RunOrder | None = None, **wanted: object) -> list[str]:
-    found = await store.listed_runs(RunFilter(**wanted), order=order or RunOrder())  # pyright: ignore[reportArgumentType] - filters by name
+    found = await store.list_runs(RunFilter(**wanted), order=order or RunOrder())  # pyright: ignore[reportArgumentType] - filters by name
     return [run.run_id for run in found]
 
 
 async def run_of(store: Store, run_id: str) -> RunInfo:
-    [found] = [run for run in await store.listed_runs(RunFilter()) if run.run_id == run_id]
+    [found] = [run for run in await store.list_runs(RunFilter()) if run.run_id == run_id]
     return found
 
 
@@ -158,9 +155,9 @@ def test_runs_are_sorted_and_the_next_page_goes_on_behind_equal_values(play: Pla
             for is_ascending in (False, True):
                 seen: list[str] = []
                 order, wanted = RunOrder(by, is_ascending), RunFilter()
-                while page := await other.listed_runs(wanted, order=order, limit=1):
+                while page := await other.list_runs(wanted, order=order, limit=1):
                     seen += [run.run_id for run in page]
-                    order = RunOrder(by, is_ascending, place_of_run(page[-1], wanted=wanted, by=by))
+                    order = RunOrder(by, is_ascending, place_of_run(page[-1], where=wanted, by=by))
                 assert seen == (expected[::-1] if is_ascending else expected)
 
     play(story)
@@ -203,12 +200,12 @@ def test_a_run_that_waits_tells_what_it_used_and_its_session_counts_it_once(play
         await store.append(
             Batch(mine, 4, resumed, standing=Standing.RUNNING, runs=(("r3", RunStatus.RUNNING),))
         )
-        [session], run = await other.listed(SessionFilter()), await run_of(other, "r3")
+        [session], run = await other.list_sessions(SessionFilter()), await run_of(other, "r3")
         assert (run.status, run.tokens, run.cost_micros) == (RunStatus.RUNNING, 4, 3)
         assert (session.usage.input_tokens, session.cost_micros) == (4, 3)
         await park(store, mine, 5, {"inputTokens": 9, "costMicros": 5})
         await end(store, mine, "r3", after=7, tokens=11)
-        [session], run = await other.listed(SessionFilter()), await run_of(other, "r3")
+        [session], run = await other.list_sessions(SessionFilter()), await run_of(other, "r3")
         assert (run.tokens, run.cost_micros) == (11, 7)
         assert (session.usage.input_tokens, session.cost_micros) == (11, 7)
 
@@ -219,8 +216,8 @@ def test_a_session_tells_what_its_newest_run_said_or_waits_for_and_how_often_run
     async def story(store: AnyStore, other: AnyStore) -> None:
         await three(store)
         await start(store, "s2", "r9")
-        waits, failed, done = await other.listed(SessionFilter())
-        assert waits == await other.listed_session("s3")
+        waits, failed, done = await other.list_sessions(SessionFilter())
+        assert waits == await other.session_info("s3")
         assert (waits.waits_for, waits.waits_on, waits.error) == ("Run pay? It costs 9.", "input", None)
         assert (waits.output, waits.error_message, failed.output, failed.waits_for) == ("", None, "", None)
         assert (failed.error_message, failed.error, failed.crashes) == (
@@ -248,7 +245,7 @@ def test_sessions_are_filtered_by_time_cost_and_their_runs_and_counted_up_to_a_b
             ("", SessionFilter(run=RunFilter(tag="beta"))),
             ("s1", SessionFilter(owner="ann", since=AT, status=SessionStatus.COMPLETED)),
         ):
-            found = [one.session_id for one in await other.listed(wanted)]
+            found = [one.session_id for one in await other.list_sessions(wanted)]
             assert found == expected.split(), wanted
             assert await other.count_listed(wanted, most=9) == len(found)
         assert await other.count_listed(SessionFilter(), most=2) == 2
@@ -271,7 +268,7 @@ def test_sessions_are_sorted_and_the_next_page_goes_on_behind_equal_values(play:
             for is_ascending in (False, True):
                 seen: list[str] = []
                 order = SessionOrder(by, is_ascending)
-                while page := await other.listed(SessionFilter(), order=order, limit=1):
+                while page := await other.list_sessions(SessionFilter(), order=order, limit=1):
                     seen += [one.session_id for one in page]
                     order = SessionOrder(by, is_ascending, place_of_session(page[-1], by=by))
                 assert seen == (expected[::-1] if is_ascending else expected)

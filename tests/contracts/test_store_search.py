@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -15,20 +16,14 @@ from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import (
-    START,
-    Batch,
-    Claim,
-    SessionCopy,
-    SessionFilter,
-    SessionOrder,
-    SessionStatus,
-    StoredAppend,
-)
+from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.ports.journal import Batch, Claim
+from windlass.ports.listing import SessionFilter, SessionOrder
 from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import START
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import Told, title_of, told_by, words_in
-from windlass_protocol import RunStatus
+from windlass_harness.views.listing import SessionNews, news_of, title_of, words_in
+from windlass_protocol import RunStatus, SessionStatus
 
 
 def having(text: str, *, owner: str | None = None, agent_id: str | None = None) -> SessionFilter:
@@ -140,9 +135,9 @@ def test_words_narrow_the_list_and_change_neither_its_order_nor_its_pages(play: 
             "s1",
             "s0",
         ]
-        first = await other.listed(having("pay"), limit=3)
+        first = await other.list_sessions(having("pay"), limit=3)
         await begin(store, "s7", "r7", message="Pay bill7")
-        rest = await other.listed(
+        rest = await other.list_sessions(
             having("pay"), order=SessionOrder(after=(first[-1].number, first[-1].number)), limit=9
         )
         assert [one.session_id for one in (*first, *rest)] == [
@@ -169,11 +164,11 @@ def test_copied_sessions_are_found(play: Play) -> None:
         await end(store, await begin(store, message="Pay the hotel"))
         assert await names(other, having("hotel")) == ["s1"]
         appends = await store.appends("s1")
-        told = told_by([record for one in appends for record in one.records])
+        told = news_of([record for one in appends for record in one.records])
         assert told is not None
         await store.keep(SessionCopy("s2", appends, told, copied_from="s1"))
         said = Record("message.completed", AT, {"message": "From elsewhere"}, session_id="s3", seq=1)
-        await store.keep(SessionCopy("s3", (StoredAppend((said,), 1),), Told(AT, AT)))
+        await store.keep(SessionCopy("s3", (StoredAppend((said,), 1),), SessionNews(AT, AT)))
         assert await names(other, having("hotel")) == ["s2", "s1"]
         assert await names(other, having("elsewhere")) == ["s3"]
 
@@ -220,6 +215,7 @@ SAID = st.lists(st.tuples(st.sampled_from(["said", "answered", "called"]), TEXTS
 """What happens in a session, one append each."""
 
 
+@pytest.mark.slow
 @settings(max_examples=some(150))
 @given(sessions=st.lists(st.tuples(TEXTS, SAID), min_size=1, max_size=4), data=st.data())
 def test_all_stores_find_the_same_sessions(
@@ -252,7 +248,7 @@ def test_all_stores_find_the_same_sessions(
                 }[how]
                 await append(store, mine, 2 + index, one)
             if number == 0:
-                await store.listed(having("a"))
+                await store.list_sessions(having("a"))
         return [await names(store, having(" ".join(texts))) for texts in queries if words_in(" ".join(texts))]
 
     async def both() -> tuple[list[list[str]], list[list[str]]]:

@@ -54,11 +54,11 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "module", "words"),
     [
-        ("mcp_tool.py", "mcp", "packages/runtime[mcp]"),
-        ("code.py", "pydantic_monty", "packages/runtime[code]"),
-        ("workflow.py", "pydantic_monty", "packages/runtime[code]"),
-        ("remote.py", "httpx2", "packages/runtime[client]"),
-        ("remote.py", "windlass_server", "packages/server"),
+        ("mcp_tool.py", "mcp", "windlass-runtime[mcp]"),
+        ("code.py", "pydantic_monty", "windlass-runtime[code]"),
+        ("workflow.py", "pydantic_monty", "windlass-runtime[code]"),
+        ("remote.py", "httpx2", "windlass-runtime[client]"),
+        ("remote.py", "windlass_server", "windlass-server"),
     ],
 )
 def test_an_example_without_its_extra_says_what_to_install(

@@ -9,10 +9,13 @@ import pytest
 from tests.golden.journal import JOURNALS, read
 
 from tools.files import ROOT
-from windlass import Agent, Budget, Event, HookCall, RunResult
+from windlass import Agent, AgentRuntime, Budget, Event, HookCall, RunHandle, RunResult
 from windlass.agent.hooks import POINTS, HookOptions
+from windlass.ledger import Runtime
 from windlass.parts import CallFacts, EventFilter, Rules
 from windlass.runtime.options import RunOptions, RuntimeOptions
+from windlass.runtime.sessions import RuntimeSessions
+from windlass.schedules import Schedules
 from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import EVENT_DATA, FilePart, ImagePart, PolicyDecision, RunStatus, TextPart
 
@@ -71,7 +74,7 @@ def test_the_points_on_the_page_are_those_of_the_code() -> None:
     ("page", "heading", "options"),
     [
         ("runtime.md", "Options of `open` and `in_memory`", RuntimeOptions),
-        ("runtime.md", "Options of `start`", RunOptions),
+        ("runtime.md", "Options of `start_run`", RunOptions),
         ("tools.md", "", ToolOptions),
         ("tools.md", "Options for authors of tool kits", KitOptions),
         ("hooks.md", "Options", HookOptions),
@@ -95,7 +98,7 @@ def test_every_option_is_on_its_page(page: str, heading: str, options: type) -> 
         ("steps.md", ("runtime_identity",)),
         ("sessions.md", ("update(session_id, AgentSessionChange(",)),
         ("sidecar.md", ("agent.session.update",)),
-        ("server.md", ("/agent-sessions", "/sessions/{id}/agent-session")),
+        ("routes.md", ("/agent-sessions", "/sessions/{sessionId}/agent-session")),
     ],
 )
 def test_a_name_of_the_runtime_spec_is_on_its_page(page: str, names: tuple[str, ...]) -> None:
@@ -149,6 +152,29 @@ def test_the_other_columns_name_fields_that_there_are() -> None:
         (more,) = (row[2] for row in rows("policies.md", "Decisions") if decision.__name__ in row[0])
         common = {"code", "reason", "policy_refs", "decision"}
         assert set(re.findall(r"`(\w+)`", more)) == decision.model_fields.keys() - common
+
+
+HOLDERS: dict[str, tuple[type, ...]] = {
+    "handle": (RunHandle,),
+    # The Runtime of the recorder has the same name in its guide.
+    "runtime": (AgentRuntime, Runtime),
+    "runtime.sessions": (RuntimeSessions,),
+    "runtime.schedules": (Schedules,),
+}
+MEMBER = re.compile(r"(?<![\w./])(runtime\.sessions|runtime\.schedules|runtime|handle)\.([a-z_]+)\b")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *(f"recipes/{path.name}" for path in DOCS.glob("recipes/*.md"))])
+def test_a_member_that_a_sentence_names_is_there(page: str) -> None:
+    sentences = re.sub(r"^(```|~~~).*?^\1", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    quoted = re.findall(r"`([^`\n]+)`", sentences)
+    named = {member.groups() for code in quoted for member in MEMBER.finditer(code)}
+    strange = [
+        f"{holder}.{name}"
+        for holder, name in named
+        if not any(hasattr(kind, name) for kind in HOLDERS[holder]) and name != "rs"  # a file of agent-sdk
+    ]
+    assert strange == []
 
 
 def test_the_types_of_events_are_those_of_the_spec_in_its_words() -> None:

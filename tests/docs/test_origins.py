@@ -80,7 +80,7 @@ HERE = "../tests/docs/test_origins.py"
         (f"[test_origins.py::test_a_link_names]({HERE})", ["tests/docs/test_origins.py::test_a_link_names"]),
         (f"[test_guides.py]({HERE})", ["tests/docs/test_origins.py::"]),
         ("[test_gone.py](../tests/docs/test_gone.py)", ["tests/docs/test_gone.py::"]),
-        ("[samples.py](../tests/recorder/samples.py)", ["tests/recorder/samples.py::"]),
+        ("[samples.py](../tests/ledger/samples.py)", ["tests/ledger/samples.py::"]),
     ],
 )
 def test_a_link_names_a_test_that_exists(cell: str, expected: list[str]) -> None:

@@ -318,7 +318,7 @@ def test_cases_are_taken_from_recorded_runs() -> None:
     async def story() -> Dataset:
         async with AgentRuntime.in_memory([desk]) as runtime:
             for run_id, session_id in (("r1", "s1"), ("r2", "s1"), ("r3", "s2")):
-                await (await runtime.start(desk, run_id, run_id=run_id, session_id=session_id)).wait()
+                await (await runtime.start_run(desk, run_id, run_id=run_id, session_id=session_id)).wait()
             return await Dataset.from_runs("taken", ["r2", "r3", "r3"], runtime=runtime)
 
     assert asyncio.run(story()) == Dataset(
@@ -335,7 +335,7 @@ def test_a_run_without_an_answer_is_no_case() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([desk]) as runtime:
-            await (await runtime.start(desk, "Hi.", run_id="r1")).wait()
+            await (await runtime.start_run(desk, "Hi.", run_id="r1")).wait()
             await Dataset.from_runs("taken", ["r1"], runtime=runtime)
 
     with pytest.raises(Rejected, match="run r1 has no answer"):

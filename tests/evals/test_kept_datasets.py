@@ -107,7 +107,7 @@ def test_lists_have_pages_and_each_owner_has_names_of_their_own() -> None:
 def test_a_run_is_added_with_its_answer_and_a_failed_one_without() -> None:
     async def story(runtime: AgentRuntime) -> None:
         for run_id, session_id in (("r1", "s1"), ("r2", "s1"), ("r3", "s2")):
-            await (await runtime.start(DESK, run_id, run_id=run_id, session_id=session_id)).wait()
+            await (await runtime.start_run(DESK, run_id, run_id=run_id, session_id=session_id)).wait()
         kept = Datasets(runtime)
         assert (await kept.add_run("taken", "r3")).expected == "Heard r3"
         talk = await kept.add_run("taken", "r2", case="second", expected="Heard both.", tags=["talk"])
@@ -123,7 +123,7 @@ def test_a_run_is_added_with_its_answer_and_a_failed_one_without() -> None:
                 Case("second", Conversation(["r1", "r2"]), "Heard both.", tags=["talk"], run_id="r2"),
             ],
         )
-        await (await runtime.start(BROKEN, "Hi.", run_id="r4")).wait()
+        await (await runtime.start_run(BROKEN, "Hi.", run_id="r4")).wait()
         assert (await kept.add_run("taken", "r4")).expected is None
         with pytest.raises(Conflict, match="unknown run"):
             await kept.add_run("taken", "ghost")
@@ -160,7 +160,7 @@ def test_cases_that_are_added_at_the_same_time_are_all_kept() -> None:
 
 def test_a_version_that_a_kill_left_behind_is_mended() -> None:
     async def story(runtime: AgentRuntime) -> None:
-        kept, store = Datasets(runtime), runtime.ports.store
+        kept, store = Datasets(runtime), runtime.core.ports.store
         assert store is not None
         await kept.save(CASES)
         [head] = await store.documents(datasets.DATASET)
@@ -186,7 +186,7 @@ def test_a_function_is_imported_only_when_a_data_set_is_loaded(
     async def story(runtime: AgentRuntime) -> None:
         kept = Datasets(runtime)
         await kept.save(Dataset("checked", [Case("a", "b", scorers=[Exact()])]))
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         assert store is not None
         [case] = await store.documents(datasets.CASE)
         data: JsonObject = {"name": "a", "inputs": "b", "evaluators": [{"Check": "judging.py:fine"}]}

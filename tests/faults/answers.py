@@ -26,10 +26,11 @@ from tools.postgres import running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict
-from windlass.ports.store import CANCEL, Posted
+from windlass.ports.inbox import Posted
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
 from windlass.tools.question import ask_question
+from windlass_harness.loop.subagents import CANCEL
 from windlass_protocol import InputResponse
 
 KINDS: Final = ("decision", "arguments", "texts", "recovery", "cancel")
@@ -102,7 +103,7 @@ async def _serve(address: str, ledger: Path, pipe: Connection, barriers: Mapping
     agents = _agents(ledger, is_held=not barriers)
     async with await AgentRuntime.open(address, agents=agents) as runtime:
         gate = _Gate(barriers)
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         assert store is not None
         write = store.post
 
@@ -143,7 +144,7 @@ async def _obey(runtime: AgentRuntime, order: dict[str, Any], gate: _Gate) -> ob
     session_id = order["session"]
     match order["do"]:
         case "start":
-            return (await runtime.start(order["agent"], "go", session_id=session_id)).run_id
+            return (await runtime.start_run(order["agent"], "go", session_id=session_id)).run_id
         case "find":
             return await _first_request(runtime, order["run"])
         case "answer":
@@ -174,7 +175,7 @@ async def _give(runtime: AgentRuntime, order: dict[str, Any]) -> str | None:
             await runtime.cancel_run(order["run"], by=answer["responder"])
         else:
             response = InputResponse.model_validate({"request_id": order["request"], **answer})
-            await runtime.answer_session(order["session"], [response])
+            await runtime.sessions.answer(order["session"], [response])
     except Conflict as error:
         return error.message
     return None

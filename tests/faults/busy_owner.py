@@ -44,7 +44,7 @@ async def main(store: str, effects: Path) -> None:
     """Start a run, and work on it."""
     agent = worker(effects)
     async with AgentRuntime.open(store, agents=[agent]) as runtime:
-        await runtime.start(agent, MESSAGE, run_id="r1", session_id="s1")
+        await runtime.start_run(agent, MESSAGE, run_id="r1", session_id="s1")
         await asyncio.Event().wait()
 
 

@@ -27,9 +27,8 @@ from windlass.adapters.journals.sqlite.audit import problems_of
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Corrupt, Rejected
-from windlass.ports.store import (
-    Batch,
-    Claim,
+from windlass.ports.journal import Batch, Claim
+from windlass.ports.listing import (
     CountFilter,
     OpenRequest,
     RefusedStart,
@@ -184,7 +183,7 @@ async def _judged(copy: Path, folder: Path, outcome: str) -> str:
     """Return the outcome if everything acknowledged is there."""
     store = await SqliteStore.open(copy / "store.db")
     try:
-        refused = {one.run_id for one in await store.listed_refusals(limit=1_000)}
+        refused = {one.run_id for one in await store.list_refusals(limit=1_000)}
         for line in _acks(folder):
             kind, name, value = line.split()
             if not await _is_there(store, kind, name, value, refused):
@@ -246,12 +245,12 @@ async def fill(path: Path) -> None:
     talker = Agent("talker", model=ScriptedModel(by_history([say("Open until six.")])))
     async with AgentRuntime.open(path, agents=[clerk, talker], is_attended=True) as runtime:
         for number in range(3):
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 talker, f"When {number}?", run_id=f"t{number}", session_id=f"talk{number}", owner=f"u{number}"
             )
             await handle.wait()
         for number in range(3):
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 clerk, "Pay.", run_id=f"p{number}", session_id=f"pay{number}", owner="ada"
             )
             async for event in handle.events():
@@ -275,9 +274,9 @@ async def sight_of(path: Path, request_ids: Sequence[str]) -> Sight:
         return sight
     names = ["talk0", "talk1", "talk2", "pay0", "pay1", "pay2", "copy1"]
     for name in names:
-        for what in ("read", "milestones", "pending", "session", "listed_session", "is_deleted", "load"):
+        for what in ("read", "milestones", "pending", "session", "session_info", "is_deleted", "load"):
             await sight.ask(f"{what} {name}", lambda what=what, name=name: getattr(store, what)(name))
-        for what in ("kept_items", "contents_of", "appends"):
+        for what in ("read_items", "contents_of", "appends"):
             await sight.ask(f"{what} {name}", lambda what=what, name=name: getattr(store, what)(name))
     for run_id in ("t0", "t1", "t2", "p0", "p1", "p2"):
         await sight.ask(f"run {run_id}", lambda run_id=run_id: store.run(run_id))
@@ -286,15 +285,15 @@ async def sight_of(path: Path, request_ids: Sequence[str]) -> Sight:
     looks: dict[str, Callable[[], Awaitable[Any]]] = {
         "all": lambda: store.read_all(limit=10_000),
         "position": store.last_position,
-        "listed": lambda: store.listed(SessionFilter(root_only=False)),
-        "runs": lambda: store.listed_runs(RunFilter()),
-        "requests": store.listed_requests,
-        "refusals": store.listed_refusals,
+        "listed": lambda: store.list_sessions(SessionFilter(root_only=False)),
+        "runs": lambda: store.list_runs(RunFilter()),
+        "requests": store.list_requests,
+        "refusals": store.list_refusals,
         "due": lambda: store.due(now_ms=NOW_MS),
-        "unfinished": store.unfinished,
+        "count_unfinished_runs": store.count_unfinished_runs,
         "wake": store.next_wake_ms,
         "waiting": store.waiting,
-        "counts": lambda: store.counted_runs(
+        "counts": lambda: store.run_counts(
             CountFilter("2000-01-01T00:00:00.000Z", "2100-01-01T00:00:00.000Z", 86_400_000)
         ),
     }
@@ -304,7 +303,7 @@ async def sight_of(path: Path, request_ids: Sequence[str]) -> Sight:
     return sight
 
 
-DECIDING: Final = ("run ", "session ", "listed_session ", "request ", "read ", "listed", "runs", "requests")
+DECIDING: Final = ("run ", "session ", "session_info ", "request ", "read ", "listed", "runs", "requests")
 """Reads whose rows decide something: they show the truth, less of it, or an error."""
 
 
@@ -356,7 +355,7 @@ async def bit_flips(folder: Path, *, trials: int, seed: int) -> dict[str, Any]:
     await fill(path)
     whole = path.read_bytes()
     opened = await SqliteStore.open(path)
-    request_ids = [one.request.request_id for one in await opened.listed_requests()]
+    request_ids = [one.request.request_id for one in await opened.list_requests()]
     await opened.aclose()
     truth = (await sight_of(path, request_ids)).shown
     assert not problems_of(path, is_deep=True), problems_of(path, is_deep=True)

@@ -89,9 +89,14 @@ def _live(life: Life, folder: Path) -> End:
 
 
 def exhaustive(
-    place: str | None, *, steps: tuple[str, ...] = SIX_STEPS, mutant: str = "", again_every: int = 6
+    place: str | None,
+    *,
+    steps: tuple[str, ...] = SIX_STEPS,
+    mutant: str = "",
+    every: int = 1,
+    again_every: int = 6,
 ) -> list[dict[str, Any]]:
-    """Kill one run at each of its points; now and then its recovery as well."""
+    """Kill one run at each of its points, or at some; now and then its recovery as well."""
     life = Life(Path(), (Plot("s1", "r1", steps),), mutant=mutant)
     with scratch(place) as folder:
         calm = attempt(Trial(life, ()), place)
@@ -102,7 +107,7 @@ def exhaustive(
                 replace(life, choice=CHOICES[point % len(CHOICES)]),
                 (point,) if point % again_every else (point, 12 + (7 * point) % 60),
             )
-            for point in range(1, calm["points"] + 1)
+            for point in range(1, calm["points"] + 1, every)
         ]
         return in_lanes(lambda trial: attempt(trial, place), trials, folder)
 

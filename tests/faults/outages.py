@@ -24,7 +24,7 @@ from tests.contracts.stores import draft
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.errors import Ambiguous, Conflict, Unavailable
-from windlass.ports.store import Batch, Claim
+from windlass.ports.journal import Batch, Claim
 from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.record import Record
@@ -90,7 +90,7 @@ class Load:
             await self.more()
             self.is_over = True
             await asyncio.gather(*tasks)
-            while await reader.unfinished():  # noqa: ASYNC110 - nothing tells of all runs
+            while await reader.count_unfinished_runs():  # noqa: ASYNC110 - nothing tells of all runs
                 await asyncio.sleep(LOOK_S)
             await reading
             await self.compare(reader)
@@ -143,7 +143,7 @@ class Load:
     async def run(self, runtime: AgentRuntime, agent: Agent) -> None:
         """Start one run after the other, and wait for each."""
         while not self.is_over:
-            begun = await self.insist(lambda: runtime.start(agent, "Go"))
+            begun = await self.insist(lambda: runtime.start_run(agent, "Go"))
             self.ended[(await self.insist(begun.wait)).status.value] += 1
 
     async def read(self, store: PostgresStore) -> None:
@@ -159,7 +159,7 @@ class Load:
                 if is_last:
                     return
                 # One look after the last run has ended finds the rest.
-                is_last = self.is_over and not await self.insist(store.unfinished)
+                is_last = self.is_over and not await self.insist(store.count_unfinished_runs)
                 await asyncio.sleep(LOOK_S)
 
     async def insist(self, work: Callable[[], Awaitable[T]]) -> T:

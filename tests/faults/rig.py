@@ -25,12 +25,12 @@ from windlass.engine.scribe import RedactingScribe
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.ports.interpreter import Interpreter
+from windlass.ports.journal import Appended, Batch
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.ports.store import Appended, Batch
 from windlass.ports.wakes import Wakes
+from windlass.runtime.handle import RunHandle
 from windlass.runtime.registry import Registry, RuntimePorts, register_agent
-from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, call, say
 from windlass.testing.stores import FullStore
 from windlass_harness.record import Record
@@ -311,7 +311,7 @@ async def _play(runtime: AgentRuntime, agent: Agent, plot: Plot, life: Life, ack
     if plot.run_id in life.started:
         handle = runtime.handle(plot.run_id)
     else:
-        handle = await runtime.start(agent, plot.message, session_id=plot.session_id, run_id=plot.run_id)
+        handle = await runtime.start_run(agent, plot.message, session_id=plot.session_id, run_id=plot.run_id)
         acks.write(what="start", run=plot.run_id)
     async for event in handle.events():
         if event.index is None:

@@ -64,13 +64,13 @@ async def _start_many(folder: Path, starts: int) -> dict[str, Any]:
     async with asyncio.timeout(WAIT_S), runtime_on(store, [agent]) as runtime:
         handles = await asyncio.gather(
             *(
-                runtime.start(agent, RUN.message, session_id=RUN.session_id, run_id=RUN.run_id)
+                runtime.start_run(agent, RUN.message, session_id=RUN.session_id, run_id=RUN.run_id)
                 for _ in range(starts)
             )
         )
         acks.write(what="start", run=RUN.run_id)
         try:
-            await runtime.start(agent, "r1: pay", session_id=RUN.session_id, run_id=RUN.run_id)
+            await runtime.start_run(agent, "r1: pay", session_id=RUN.session_id, run_id=RUN.run_id)
             is_refused = False
         except Conflict:
             is_refused = True

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+from tests.depth import some
 from tests.faults.answers import KINDS, race_answers
 
 from tools.postgres import Postgres
 
 SEED = 7
-RACES = 6
+RACES = some(6)
 
 
 @pytest.mark.slow

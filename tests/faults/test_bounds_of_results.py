@@ -94,7 +94,7 @@ def run_typed(size: int) -> Any:
 
     async def story() -> Any:
         async with AgentRuntime.in_memory([Agent("shop", model=model)]) as runtime:
-            handle = await runtime.start("shop", "go", output=contract)
+            handle = await runtime.start_run("shop", "go", output=contract)
             return await handle.wait(timeout=300)
 
     return asyncio.run(story())
@@ -176,7 +176,7 @@ def test_a_large_result_is_made_fit_beside_the_event_loop(is_async: bool) -> Non
 
     async def story() -> list[Any]:
         async with AgentRuntime.in_memory([calling(made)]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await handle.wait(timeout=300)
             return [event.data["status"] async for event in handle.events() if event.type == "action.result"]
 
@@ -204,7 +204,7 @@ def test_tools_that_hang_in_all_threads_do_not_hold_up_a_large_result() -> None:
                 await asyncio.to_thread(begun.acquire)
             model = ScriptedModel(by_history([call("large"), say("done")]))
             async with AgentRuntime.in_memory([Agent("shop", model=model, tools=[large])]) as runtime:
-                return (await (await runtime.start("shop", "go")).wait(timeout=300)).status
+                return (await (await runtime.start_run("shop", "go")).wait(timeout=300)).status
         finally:
             go_on.set()
             await asyncio.gather(*stuck)

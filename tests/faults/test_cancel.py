@@ -11,8 +11,8 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
-from windlass.engine.effects import GRACE_S
-from windlass.runtime.runs import RunHandle
+from windlass.engine.tasks import GRACE_S
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
 from windlass_protocol import RunStatus
@@ -93,7 +93,7 @@ async def finish(shop: Shop, runtime: AgentRuntime, agent: Agent, handle: RunHan
     assert len(shop.begun) == len(set(shop.begun)), "an effect was repeated"
     assert await handle.open_requests() == ()
     begun = len(shop.begun)
-    again = await runtime.start(agent, "work look", session_id="s1", run_id="r2")
+    again = await runtime.start_run(agent, "work look", session_id="s1", run_id="r2")
     assert (await again.wait(timeout=300)).status is RunStatus.COMPLETED
     assert len(shop.begun) == begun + 1, "what was cancelled goes on"
     return result.status
@@ -113,7 +113,7 @@ def cancel_when(arm: Callable[[Shop, Callable[[], None]], Coroutine[Any, Any, No
 
             shop.runtime = runtime
             waiting = arm(shop, cancel)
-            handle = await runtime.start(agent, PLOT, session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, PLOT, session_id="s1", run_id="r1")
             watch = None if waiting is None else asyncio.create_task(waiting)
             status = await finish(shop, runtime, agent, handle)
             if watch is not None:
@@ -152,7 +152,7 @@ def test_a_run_can_be_cancelled_after_each_of_its_records() -> None:
             shop: Shop, cancel: Callable[[], None], seq: int = len(ends) + 1
         ) -> Coroutine[Any, Any, None]:
             async def watch() -> None:
-                stream = shop.runtime.subscribe_session("s1")
+                stream = shop.runtime.sessions.subscribe("s1")
                 async for event in stream:
                     if (event.seq or 0) >= seq:
                         cancel()
@@ -178,7 +178,7 @@ def test_a_tool_that_ignores_cancellation_delays_the_run_by_the_grace_at_most() 
         shop = Shop(scene)
         agent = shop.agent()
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "stubborn", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "stubborn", session_id="s1", run_id="r1")
             begun = asyncio.Event()
             shop.on_begin = lambda name: begun.set()
             await begun.wait()
@@ -187,7 +187,7 @@ def test_a_tool_that_ignores_cancellation_delays_the_run_by_the_grace_at_most() 
             assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
             assert scene.clock.monotonic() - asked == pytest.approx(GRACE_S)
             assert shop.done == []
-            again = await runtime.start(agent, "work", session_id="s1", run_id="r2")
+            again = await runtime.start_run(agent, "work", session_id="s1", run_id="r2")
             assert (await again.wait(timeout=300)).status is RunStatus.COMPLETED
             await scene.clock.sleep(100)
             assert ends_of(await records_of(scene.store)) == ["run.cancelled"]
@@ -210,14 +210,14 @@ def test_the_grace_of_a_cancelled_run_does_not_end_the_next_one() -> None:
 
         agent = agent_of(ScriptedModel(Shop.answer), [linger])
         async with scene.runtime([agent]) as runtime:
-            first = await runtime.start(agent, "linger", session_id="s1", run_id="r1")
-            second = await runtime.start(agent, "linger", session_id="s1", run_id="r2")
+            first = await runtime.start_run(agent, "linger", session_id="s1", run_id="r1")
+            second = await runtime.start_run(agent, "linger", session_id="s1", run_id="r2")
             await slow.wait()
             await first.cancel()
             assert (await first.wait(timeout=300)).status is RunStatus.CANCELLED
             assert (await second.wait(timeout=300)).status is RunStatus.COMPLETED
             assert shop.begun == ["r1/0/call-1", "r2/0/call-2"]
-            third = await runtime.start(agent, "linger", session_id="s1", run_id="r3")
+            third = await runtime.start_run(agent, "linger", session_id="s1", run_id="r3")
             slow.clear()
             await slow.wait()
             await third.cancel()
@@ -232,7 +232,7 @@ def test_a_run_that_waits_for_consent_can_be_cancelled() -> None:
         shop = Shop(scene)
         agent = shop.agent()
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "drop", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "drop", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     await handle.cancel(by="somebody", reason="no longer wanted")
@@ -247,8 +247,8 @@ def test_a_run_that_is_queued_behind_another_can_be_cancelled() -> None:
         shop = Shop(scene)
         agent = shop.agent()
         async with scene.runtime([agent]) as runtime:
-            first = await runtime.start(agent, "work work", session_id="s1", run_id="r0")
-            queued = await runtime.start(agent, "work", session_id="s1", run_id="r1")
+            first = await runtime.start_run(agent, "work work", session_id="s1", run_id="r0")
+            queued = await runtime.start_run(agent, "work", session_id="s1", run_id="r1")
             await queued.cancel()
             assert (await first.wait(timeout=300)).status is RunStatus.COMPLETED
             assert len(shop.begun) == 2
@@ -268,7 +268,7 @@ def test_a_run_can_be_cancelled_after_a_restart(is_waiting: bool) -> None:
             message = "drop" if is_waiting else "stubborn"
             begun = asyncio.Event()
             shop.on_begin = lambda name: begun.set()
-            handle = await runtime.start(agent, message, session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, message, session_id="s1", run_id="r1")
             if is_waiting:
                 async for event in handle.events():
                     if event.type == "run.waiting":
@@ -291,7 +291,7 @@ def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
         shop = Shop(scene)
         agent = shop.agent()
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "work", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "work", session_id="s1", run_id="r1")
             await asyncio.gather(handle.cancel(by="a"), handle.cancel(by="b"), handle.cancel())
             assert await finish(shop, runtime, agent, handle) == "cancelled"
             await handle.cancel()
@@ -314,7 +314,7 @@ def test_cancelling_signals_a_tool_in_a_thread_and_the_thread_ends() -> None:
     async def main() -> None:
         agent = agent_of(ScriptedModel(by_history([call("patient"), say("done")])), [patient])
         async with asyncio.timeout(300), AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             assert await asyncio.to_thread(begun.wait, 300)
             await handle.cancel()
             assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED

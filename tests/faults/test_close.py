@@ -59,7 +59,7 @@ def test_a_tool_that_ends_while_the_runtime_is_closed_is_recorded(turns: int) ->
     async def story(scene: Scene) -> None:
         payments = Payments()
         runtime = payments.runtime(scene)
-        await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
         await payments.begun.wait()
         closing = asyncio.create_task(runtime.aclose())
         for _ in range(turns):
@@ -77,7 +77,7 @@ def test_a_tool_that_ended_just_before_the_runtime_is_closed_is_recorded(turns: 
     async def story(scene: Scene) -> None:
         payments = Payments()
         runtime = payments.runtime(scene)
-        await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
         await payments.begun.wait()
         payments.go_on.set()
         for _ in range(turns):
@@ -93,7 +93,7 @@ def test_two_concurrent_closes_of_a_runtime_wait_for_the_same_end() -> None:
     async def story(scene: Scene) -> None:
         payments = Payments()
         runtime = payments.runtime(scene)
-        await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
         await payments.begun.wait()
         closing: list[Any] = [asyncio.create_task(runtime.aclose()) for _ in range(2)]
         await asyncio.sleep(0.5)

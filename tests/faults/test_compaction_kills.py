@@ -13,8 +13,8 @@ from tests.faults.scene import records_of
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walker
 
 from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage
-from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer
 from windlass.testing.stores import WrappedStore
 
@@ -74,7 +74,7 @@ async def live(folder: Path, point: Point) -> dict[str, Any]:
     guide = DoomedGuide(point)
     agent = walker(guide)
     async with runtime_on(store, [agent]) as runtime:
-        handle = await runtime.start(agent, TASK, session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")
         result = await handle.wait(timeout=WAIT_S)
         types = [record.type for record in await records_of(store)]
     return {

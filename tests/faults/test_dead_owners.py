@@ -6,16 +6,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from tests.contracts.stores import GUARD_S, NOW_MS, write
+from tests.contracts.stores import NOW_MS, write
 from tests.faults.busy_owner import lengthen_leases, worker
 from tests.faults.test_postgres_notices import PGBOUNCER, pgbouncer
+from tests.story import play
 
 from tools.postgres import Postgres, running_postgres
 from windlass import AgentRuntime
@@ -48,14 +48,6 @@ def ended_leases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(rules.Leases, "is_valid", is_valid)
     return ended
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(GUARD_S):
-            await story
-
-    asyncio.run(main())
 
 
 async def until(check: Callable[[], bool]) -> None:
@@ -113,7 +105,7 @@ def test_the_sessions_of_a_killed_process_are_free_long_before_its_lease_ends(
         assert effects.read_bytes() == b"ww"
         assert ended_leases == []
 
-    run(story())
+    play(story())
 
 
 def test_a_process_that_starts_after_the_kill_takes_over_as_well(
@@ -130,7 +122,7 @@ def test_a_process_that_starts_after_the_kill_takes_over_as_well(
             assert (await runtime.handle("r1").wait()).output == "done"
         assert ended_leases == []
 
-    run(story())
+    play(story())
 
 
 def test_a_frozen_process_keeps_its_lock_so_its_lease_decides(postgres: Postgres, tmp_path: Path) -> None:
@@ -148,7 +140,7 @@ def test_a_frozen_process_keeps_its_lock_so_its_lease_decides(postgres: Postgres
                 os.kill(child.pid, signal.SIGCONT)
             await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_owner_that_lost_its_connection_has_its_lock_again(postgres: Postgres) -> None:
@@ -172,7 +164,7 @@ def test_an_owner_that_lost_its_connection_has_its_lock_again(postgres: Postgres
         assert present(place) == []
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_owner_is_dead_once_it_was_seen_without_its_lock_for_a_while() -> None:
@@ -220,7 +212,7 @@ def test_an_owner_that_is_buried_alive_is_refused_and_enlists_again(postgres: Po
         await store.aclose()
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.skipif(PGBOUNCER is None and "CI" not in os.environ, reason="needs pgbouncer")
@@ -239,4 +231,4 @@ def test_behind_pgbouncer_there_are_no_locks_and_leases_decide(postgres: Postgre
         await direct.aclose()
 
     with pgbouncer(postgres) as folder:
-        run(story(place.replace(f"host={postgres.folder}", f"host={folder}&port=6432")))
+        play(story(place.replace(f"host={postgres.folder}", f"host={folder}&port=6432")))

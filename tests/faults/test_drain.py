@@ -12,7 +12,7 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import unavailable
 from windlass.engine.writer import DELAY_S_MAX
 from windlass.limits import DRAIN_S_MAX, OWNER_LEASE_MS
-from windlass.ports.store import Appended, Batch
+from windlass.ports.journal import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.testing.models import by_history
 
@@ -61,10 +61,10 @@ class Bank:
         asked = [call("pay", {"item": f"item {number}"}) for number in range(self.calls)]
         model = ScriptedModel(by_history([sum(asked, Answer()), say("done")]))
         made = self.scene.runtime([agent_of(model, [pay])])
-        return AgentRuntime(replace(made.ports, drain_s=drain_s))
+        return AgentRuntime(replace(made.core.ports, drain_s=drain_s))
 
     async def start(self, runtime: AgentRuntime) -> None:
-        await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
         await self.begun.wait()
 
     async def finish(self, *, drain_s: float) -> tuple[str, int]:
@@ -74,7 +74,7 @@ class Bank:
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
-            return str(await handle.status()), len(await runtime.session_requests("s1"))
+            return str(await handle.status()), len(await runtime.sessions.open_requests("s1"))
 
 
 @pytest.mark.promise("J5")
@@ -105,15 +105,15 @@ def test_a_result_is_durable_while_the_drain_waits_for_another_call() -> None:
 
         calls = call("pay", {"seconds": 5}) + call("pay", {"seconds": 5_000})
         made = scene.runtime([agent_of(ScriptedModel([calls]), [pay])])
-        runtime = AgentRuntime(replace(made.ports, drain_s=DRAIN_S_MAX))
-        await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        runtime = AgentRuntime(replace(made.core.ports, drain_s=DRAIN_S_MAX))
+        await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
         await begun.wait()
         draining = asyncio.create_task(runtime.drain())
         await scene.clock.sleep(10)
         kinds = [record.type for record in await records_of(scene.store)]
         assert (kinds.count("action.started"), kinds.count("action.result")) == (2, 1)
         assert not draining.done()
-        runtime.end_drain()
+        runtime.core.end_drain()
         await runtime.aclose()
 
     Scene(store=OpenStore()).play(story)
@@ -173,7 +173,7 @@ def test_end_drain_ends_a_drain_at_once() -> None:
         await scene.clock.sleep(5)
         assert not draining.done()
         began = scene.clock.monotonic()
-        runtime.end_drain()
+        runtime.core.end_drain()
         await draining
         assert scene.clock.monotonic() == began
         await runtime.aclose()
@@ -209,7 +209,7 @@ def test_a_runtime_that_drains_still_starts_and_answers_for_others_to_drive() ->
         await bank.start(runtime)
         draining = asyncio.create_task(runtime.drain())
         await scene.clock.sleep(1)
-        handle = await runtime.start("shop", "more", session_id="s2", run_id="r2")
+        handle = await runtime.start_run("shop", "more", session_id="s2", run_id="r2")
         await scene.clock.sleep(5)
         assert str(await handle.status()) == "pending", "a process that drains takes no session"
         async with bank.runtime(drain_s=1) as other:
@@ -246,8 +246,8 @@ def test_a_model_call_is_handed_over_at_once(drain_s: float) -> None:
     async def story(scene: Scene) -> None:
         slow = ScriptedModel([replace(say("late"), delay_s=10_000.0)], clock=scene.clock)
         made = scene.runtime([agent_of(slow)])
-        runtime = AgentRuntime(replace(made.ports, drain_s=drain_s))
-        handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        runtime = AgentRuntime(replace(made.core.ports, drain_s=drain_s))
+        handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
         async for event in handle.events():
             if event.type == "step.started":
                 break

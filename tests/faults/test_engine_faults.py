@@ -15,7 +15,7 @@ from windlass.adapters.journals.rules import store_stopped
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.engine.writer import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
-from windlass.ports.store import Appended, Batch
+from windlass.ports.journal import Appended, Batch
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass_harness.loop.events import Draft
@@ -82,7 +82,7 @@ def work_once(plan: Fault, *, output: str = "worked") -> tuple[str, list[str], l
     async def story(scene: Scene) -> tuple[str, list[str], list[Record]]:
         agent = agent_of(ScriptedModel(by_history([call("work"), say("done")])), [work])
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             result = await handle.wait(timeout=WAIT_S)
             return result.status, effects, await records_of(inner)
 
@@ -146,7 +146,7 @@ def test_a_record_of_another_writer_is_not_taken_for_our_lost_append() -> None:
     async def story(scene: Scene) -> None:
         agent = agent_of(ScriptedModel(by_history([call("look"), say("done")])), [look])
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.COMPLETED
             records = await records_of(scene.store)
             assert [record.seq for record in records] == list(range(1, len(records) + 1))
@@ -197,11 +197,11 @@ def test_a_result_that_cannot_be_kept_holds_up_a_close_for_the_time_of_a_drain_a
     async def story(scene: Scene) -> None:
         agent = agent_of(ScriptedModel(by_history([call("work"), say("done")])), [work])
         async with scene.runtime([agent]) as runtime:
-            await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await worked.wait()
             await scene.clock.sleep(60)
             closed = scene.clock.monotonic()
-        assert scene.clock.monotonic() - closed <= runtime.ports.drain_s + 2 * DELAY_S_MAX
+        assert scene.clock.monotonic() - closed <= runtime.core.ports.drain_s + 2 * DELAY_S_MAX
 
     scene.play(story)
     assert plan.calls["append"] > 30, "it was tried until then"
@@ -224,7 +224,7 @@ def test_a_store_that_has_stopped_for_good_is_not_waited_for() -> None:
     async def story(scene: Scene) -> None:
         agent = agent_of(ScriptedModel(by_history([call("work"), say("done")])), [work])
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             with pytest.raises(Unavailable, match="the disk is gone"):
                 await handle.wait(timeout=WAIT_S)
             assert scene.clock.monotonic() < 10
@@ -260,7 +260,7 @@ def test_driving_a_session_that_rejects_every_record_is_given_up() -> None:
     async def story(scene: Scene) -> None:
         agent = agent_of(ScriptedModel([say("done")]))
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             with pytest.raises(TimeoutError):
                 await handle.wait(timeout=WAIT_S)
 
@@ -297,7 +297,7 @@ def test_a_tool_that_breaks_off_by_itself_has_failed_and_is_not_repeated() -> No
     async def story(scene: Scene) -> None:
         agent = agent_of(ScriptedModel(by_history([call("breaks"), say("done")])), [breaks])
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.COMPLETED
         assert effects == [1]
 
@@ -322,7 +322,7 @@ def test_a_cancel_from_another_process_is_noticed(tmp_path: Path) -> None:
             runtime_on(stores[0], [agent]) as first,
             runtime_on(stores[1], [agent]) as second,
         ):
-            await first.start(agent, "go", session_id="s1", run_id="r1")
+            await first.start_run(agent, "go", session_id="s1", run_id="r1")
             await begun.wait()
             handle = second.handle("r1")
             await handle.cancel()

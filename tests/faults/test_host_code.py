@@ -13,7 +13,7 @@ from tests.faults.scene import Scene, agent_of
 from windlass import Agent, AgentRuntime, Budget, LLMUsage, hook, tool
 from windlass.engine.approval import approval_prompt
 from windlass.engine.driver import Driver
-from windlass.engine.engine import BUG_ATTEMPTS_MAX
+from windlass.engine.drives import BUG_ATTEMPTS_MAX
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, WAIT_MS_MAX
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMStreamChunk
@@ -50,7 +50,7 @@ def played(agent: Agent, **options: Any) -> tuple[RunResult, list[dict[str, Any]
     async def story() -> tuple[RunResult, list[dict[str, Any]], float]:
         machine = Machine(clock, sequential_ids("id"), seeded_random(1))
         async with AgentRuntime.in_memory([agent], machine=machine, **options) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", budget=budget)
+            handle = await runtime.start_run(agent, "go", run_id="r1", budget=budget)
             result = await handle.wait(timeout=WAIT_S)
             took = clock.monotonic()
             found = [event.data async for event in handle.events() if event.type == "action.result"]
@@ -216,7 +216,7 @@ def test_a_request_for_consent_expires_within_a_century() -> None:
 
     async def story() -> str:
         async with AgentRuntime.in_memory([calling(wipe)], tool_policy=AsksLong()) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     break
@@ -259,7 +259,7 @@ def test_a_cost_budget_counts_fractional_costs() -> None:
 
     usage: Any = LLMUsage(cost_micros=40.5)  # pyright: ignore[reportArgumentType] providers do
     model = ScriptedModel(lambda _: Answer(calls=call("look").calls, usage=usage))
-    agent = Agent("shop", model=model, tools=[look])
+    agent = Agent("shop", model=model, tools=[look], prices={"*": 0})
     result, _, _ = played(agent, budget=Budget(max_cost_micros=100))
     assert (result.status, len(model.requests)) == ("budget_exhausted", 3)
 
@@ -273,10 +273,10 @@ def test_a_run_that_cannot_be_driven_fails_with_a_hint(
     model = ScriptedModel(lambda _: say("done"))
     take = Driver._take_events  # pyright: ignore[reportPrivateUsage] broken below
 
-    def broken(driver: Any, now: Any) -> None:
+    async def broken(driver: Any, now: Any) -> None:
         if any(type(event).__name__ == "ModelAnswered" for event in driver._events):
             raise KeyError("hunter2hunter2")
-        take(driver, now)
+        await take(driver, now)
 
     monkeypatch.setattr(Driver, "_take_events", broken)
     with caplog.at_level(logging.ERROR):
@@ -445,7 +445,7 @@ def test_a_model_that_yields_without_end_and_never_waits_lets_others_have_a_turn
 
         other = asyncio.create_task(others())
         async with scene.runtime([agent_of(Empty())]) as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             output = (await handle.wait(timeout=WAIT_S)).output
         other.cancel()
         await asyncio.wait([other])

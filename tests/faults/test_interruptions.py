@@ -29,7 +29,7 @@ def test_a_run_survives_any_number_of_orderly_redeploys_in_one_model_call() -> N
         scene.store = KeptStore(inner)
         slow = agent_of(ScriptedModel([Answer("never", gate=asyncio.Event())]))
         async with scene.runtime([slow]) as runtime:
-            await runtime.start(slow, "go", session_id="s1", run_id="r1")
+            await runtime.start_run(slow, "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(1)
         for _ in range(REDEPLOYS):
             slow = agent_of(ScriptedModel([Answer("never", gate=asyncio.Event())]))
@@ -68,8 +68,9 @@ async def main():
     bomb = Agent("bomb", model=Bomb([]))
     slow = Agent("slow", model=Slow(lambda _: say("done")))
     async with AgentRuntime.open(sys.argv[1], agents=[bomb, slow], durability="process") as runtime:
-        handles = [await runtime.start("bomb", "go", session_id="bomb", run_id="bomb")]
-        handles += [await runtime.start("slow", "go", session_id=f"s{n}", run_id=f"s{n}") for n in range(3)]
+        handles = [await runtime.start_run("bomb", "go", session_id="bomb", run_id="bomb")]
+        for n in range(3):
+            handles.append(await runtime.start_run("slow", "go", session_id=f"s{n}", run_id=f"s{n}"))
         results = [await handle.wait() for handle in handles]
         print([result.status.value for result in results])
 

@@ -90,7 +90,7 @@ def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[
         agent = replace(agent_of(provider, [look]), retry_for_ms=0)
         async with scene.runtime([agent]) as runtime:
             began = scene.clock.monotonic()
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1", budget=budget)
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1", budget=budget)
             result = await handle.wait(timeout=ATTEMPTS * TIMEOUT_S * 3)
             took_s = scene.clock.monotonic() - began
             records = await records_of(scene.store)

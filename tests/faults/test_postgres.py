@@ -2,22 +2,25 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import psycopg
 import pytest
-from tests.contracts.stores import GUARD_S, NOW_MS, claim, draft, drafts, numbers, post, write
+from tests.contracts.stores import NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.contracts.test_store_runs import three
+from tests.story import play
 
 from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
-from windlass.ports.store import Appended, Batch, Claim, PermitAsk, RunFilter
+from windlass.ports.journal import Appended, Batch, Claim
+from windlass.ports.listing import RunFilter
+from windlass.ports.permits import PermitAsk
 from windlass.postgres import schema as postgres_schema
 from windlass.postgres import store as postgres_store
 from windlass.postgres import writer as postgres_writer
@@ -113,14 +116,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while data := await reader.read(65_536):
             writer.write(data)
             await writer.drain()
-
-
-def play(story: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(GUARD_S):
-            await story
-
-    asyncio.run(main())
 
 
 def tell(connection: psycopg.Connection, statement: str) -> None:
@@ -477,7 +472,7 @@ def test_a_store_of_the_first_version_shows_its_runs_as_before_after_it_was_migr
         address, schema = postgres.new_schema()
         store = await PostgresStore.open(address, schema=schema)
         await three(store)
-        before = await store.listed_runs(RunFilter())
+        before = await store.list_runs(RunFilter())
         await store.aclose()
         with psycopg.connect(address, autocommit=True) as admin:
             tell(admin, f"SET search_path = {schema}")
@@ -494,7 +489,7 @@ def test_a_store_of_the_first_version_shows_its_runs_as_before_after_it_was_migr
             await PostgresStore.open(address, schema=schema)
         assert migrate_tables(parse_address(address, schema=schema), is_trial=False) == (1, NEWEST)
         store = await PostgresStore.open(address, schema=schema)
-        assert await store.listed_runs(RunFilter()) == before
+        assert await store.list_runs(RunFilter()) == before
         await store.aclose()
 
     play(story())

@@ -19,7 +19,7 @@ from tests.server.crowd import raise_limit
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine import engine
-from windlass.ports.store import Notice
+from windlass.ports.inbox import InboxNotice
 from windlass.postgres import notifier as postgres_notifier
 from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, call, say
@@ -64,10 +64,10 @@ class Ear:
     """Collects notices."""
 
     def __init__(self) -> None:
-        self.heard: list[Notice] = []
+        self.heard: list[InboxNotice] = []
         self._more = asyncio.Event()
 
-    def __call__(self, notice: Notice) -> None:
+    def __call__(self, notice: InboxNotice) -> None:
         self.heard.append(notice)
         self._more.set()
 
@@ -91,7 +91,7 @@ def play(postgres: Postgres, story: Callable[[PostgresStore, PostgresStore, Ear]
             end = ours.listen(ear)
             # What was told before it listened is not known.
             await ear.until(lambda: bool(ear.heard))
-            assert ear.heard == [Notice(None, has_items=True)]
+            assert ear.heard == [InboxNotice(None, has_items=True)]
             ear.heard.clear()
             await story(ours, theirs, ear)  # pyright: ignore[reportGeneralTypeIssues]
             end()
@@ -134,7 +134,7 @@ def test_a_payload_has_a_limit(monkeypatch: pytest.MonkeyPatch, postgres: Postgr
         monkeypatch.setattr(postgres_notifier, "PAYLOAD_BYTES_MAX", 40)
         await post(theirs, "a", "s" * 100)
         await ear.until(lambda: bool(ear.heard))
-        assert ear.heard[0] == Notice(None, has_items=True)
+        assert ear.heard[0] == InboxNotice(None, has_items=True)
 
     play(postgres, story)
 
@@ -150,7 +150,7 @@ def test_a_lost_connection_is_made_anew_and_everything_is_looked_at_then(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
                 " OR query LIKE 'NOTIFY%'"
             )
-        await ear.until(lambda: Notice(None, has_items=True) in ear.heard)
+        await ear.until(lambda: InboxNotice(None, has_items=True) in ear.heard)
         ear.heard.clear()
         await post(theirs, "a", "after")
         await ear.until(lambda: "after" in ear.sessions or None in {one.sessions for one in ear.heard})
@@ -196,7 +196,7 @@ async def answered(address: str, way: str) -> tuple[str, str]:
     model = ScriptedModel([call("book", {"place": "Lisbon"}), say("Done.")])
     clerk = Agent("clerk", model=model, tools=[book])
     async with asyncio.timeout(GUARD_S), AgentRuntime.open(address, agents=[clerk]) as runtime:
-        handle = await runtime.start(clerk, "Book.", run_id="r1")
+        handle = await runtime.start_run(clerk, "Book.", run_id="r1")
         async for _ in handle.requests():
             break
         process = await asyncio.create_subprocess_exec(

@@ -17,13 +17,14 @@ import psycopg
 import pytest
 from tests.contracts.stores import NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.faults.outages import failover
-from tests.faults.test_postgres import late, play, tell
+from tests.faults.test_postgres import late, tell
+from tests.story import play
 
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.codec import encode_batch
 from windlass.errors import AgentError, Rejected, Unavailable
-from windlass.ports.store import CANCEL, Batch
+from windlass.ports.journal import Batch
 from windlass.postgres import schema as postgres_schema
 from windlass.postgres import writer as postgres_writer
 from windlass.postgres.link import (
@@ -35,6 +36,7 @@ from windlass.postgres.link import (
 )
 from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_harness.loop.subagents import CANCEL
 from windlass_harness.record import Post
 from windlass_protocol import RunStatus
 
@@ -206,7 +208,7 @@ def test_a_run_goes_on_after_its_rights_were_taken_and_given_back(
 
             agent = Agent("clerk", model=ScriptedModel(by_history([call("look"), say("done")])), tools=[look])
             async with AgentRuntime.open(address, agents=[agent]) as runtime:
-                run = await runtime.start(agent, "Go")
+                run = await runtime.start_run(agent, "Go")
                 await refused.wait()
                 tell(admin, "GRANT INSERT ON windlass.appends TO few")
                 assert (await run.wait()).status is RunStatus.COMPLETED

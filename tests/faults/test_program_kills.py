@@ -19,7 +19,7 @@ from tests.faults.scene import KillingStore, ends_of, records_of
 from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.code_mode.monty import MontyInterpreter
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX
@@ -87,7 +87,7 @@ async def live(
     lines = len(ledger.read_text().splitlines()) if ledger.exists() else 0
     interpreter = OtherRelease() if is_other else MontyInterpreter()
     async with runtime_on(store, [agent], interpreter=interpreter) as runtime:
-        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
         await approve_all(handle)
         result = await handle.wait(timeout=WAIT_S)
         records = await records_of(store)
@@ -176,7 +176,7 @@ async def ask(folder: Path) -> None:
     async with runtime_on(
         await SqliteStore.open(folder / "p.db"), [agent], interpreter=MontyInterpreter()
     ) as runtime:
-        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
         async for event in handle.events():
             if event.type == "run.waiting" and len(await handle.open_requests()) == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -235,9 +235,9 @@ async def direct(folder: Path, number: int, is_durable: bool, is_other: bool) ->
     agent = boss(folder / "ledger", meets=not is_other)
     interpreter = OtherRelease() if is_other else MontyInterpreter()
     async with runtime_on(store, [agent], interpreter=interpreter) as runtime:
-        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
         result = await handle.wait(timeout=WAIT_S)
-        below = await runtime.descendants("s1")
+        below = await runtime.sessions.descendants("s1")
         ends = [ends_of(await records_of(store, one.session_id), one.run_id or "") for one in below]
         records = await records_of(store)
     values = [one.data["result"] for one in records if one.type == "action.result"]
@@ -297,8 +297,9 @@ async def main():
     async with AgentRuntime.open(
         sys.argv[1], agents=agents, interpreter=Bomb(), durability="process"
     ) as runtime:
-        handles = [await runtime.start("bad", "go", session_id="bad", run_id="bad")]
-        handles += [await runtime.start("good", "go", session_id=f"s{n}", run_id=f"s{n}") for n in range(3)]
+        handles = [await runtime.start_run("bad", "go", session_id="bad", run_id="bad")]
+        for n in range(3):
+            handles.append(await runtime.start_run("good", "go", session_id=f"s{n}", run_id=f"s{n}"))
         results = [await handle.wait() for handle in handles]
         print([result.status.value for result in results], results[0].error.details["reason"])
 

@@ -9,7 +9,8 @@ from windlass import Agent, AgentRuntime, Rejected, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import rejection
 from windlass.limits import INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.store import Appended, Batch, NewRun, Posted
+from windlass.ports.inbox import NewRun, Posted
+from windlass.ports.journal import Appended, Batch
 from windlass.testing import ScriptedModel, call, say
 from windlass_protocol import InputResponse, JsonObject, RunRequest, RunResult
 
@@ -46,7 +47,7 @@ def shop() -> Agent:
 
 
 async def ask(runtime: AgentRuntime, text: str, run_id: str) -> RunResult:
-    return await (await runtime.start("shop", text, session_id="s1", run_id=run_id)).wait(timeout=WAIT_S)
+    return await (await runtime.start_run("shop", text, session_id="s1", run_id=run_id)).wait(timeout=WAIT_S)
 
 
 def test_a_start_that_the_journal_refuses_fails_and_the_session_goes_on() -> None:
@@ -64,7 +65,7 @@ def test_a_start_that_the_journal_refuses_fails_and_the_session_goes_on() -> Non
 def test_a_start_of_which_nothing_is_taken_is_left_out_and_the_session_goes_on() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            await runtime.start("shop", "hello", session_id="s1", run_id="r-poison")
+            await runtime.start_run("shop", "hello", session_id="s1", run_id="r-poison")
             assert (await ask(runtime, "hello", "r2")).status == "completed"
 
     Scene(store=PickyStore("r-poison")).play(story)
@@ -73,9 +74,9 @@ def test_a_start_of_which_nothing_is_taken_is_left_out_and_the_session_goes_on()
 def test_a_start_that_is_refused_behind_a_run_that_waits_does_not_end_that_run() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            first = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            first = await runtime.start_run("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(first)
-            second = await runtime.start("shop", POISON, session_id="s1", run_id="r2")
+            second = await runtime.start_run("shop", POISON, session_id="s1", run_id="r2")
             await second.cancel(reason="late")
             assert (await second.wait(timeout=WAIT_S)).status == "cancelled"
             await first.answer((await first.open_requests())[0].request_id, "approve")
@@ -87,7 +88,7 @@ def test_a_start_that_is_refused_behind_a_run_that_waits_does_not_end_that_run()
 def test_an_answer_that_the_journal_refuses_does_not_count_and_another_does() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
             request_id = (await handle.open_requests())[0].request_id
             await handle.answer(request_id, "deny", text=POISON)
@@ -105,7 +106,7 @@ def test_an_answer_that_the_journal_refuses_does_not_count_and_another_does() ->
 def test_the_answer_of_a_message_that_the_journal_refuses_is_noted_and_does_not_count() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
             request_id = (await handle.open_requests())[0].request_id
             answer = InputResponse(request_id=request_id, option_id="approve")
@@ -124,7 +125,7 @@ def test_the_answer_of_a_message_that_the_journal_refuses_is_noted_and_does_not_
 def test_a_cancel_with_a_refused_reason_cancels_without_the_reason() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
             await handle.cancel(reason=POISON)
             assert (await handle.wait(timeout=WAIT_S)).status == "cancelled"
@@ -164,7 +165,7 @@ def test_an_unfoldable_message_fails_the_run_it_would_start_and_no_other() -> No
 def test_an_unfoldable_message_does_not_end_the_running_run() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
             await runtime.steer("shop", POISON, session_id="s1", message_id="m1")
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
@@ -192,7 +193,7 @@ def test_the_largest_start_that_is_taken_can_be_recorded() -> None:
             while taken + 1 < refused:
                 size = (taken + refused) // 2
                 try:
-                    handle = await runtime.start("shop", "x" * size, run_id=f"r{size}", turn_id=turn_id)
+                    handle = await runtime.start_run("shop", "x" * size, run_id=f"r{size}", turn_id=turn_id)
                     taken = size
                 except Rejected:
                     refused = size
@@ -208,7 +209,7 @@ def test_a_name_of_a_message_that_the_wire_cannot_hold_is_refused(message_id: st
         async with scene.runtime([shop()]) as runtime:
             request = RunRequest(run_id="r1", agent_id="shop", input="hello", session_id="s1")
             with pytest.raises(Rejected, match="message_id must be 1 to 512 characters"):
-                await runtime.steer_session(request, message_id=message_id)
+                await runtime.core.starts.steer(request, message_id=message_id)
             assert await scene.store.sessions() == ()
 
     Scene().play(story)
@@ -220,7 +221,7 @@ def test_a_name_that_would_be_masked_is_refused_before_anything_is_written(name:
         async with scene.runtime([shop()]) as runtime:
             given: Any = {name: "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"}
             with pytest.raises(Rejected, match=f"{name} would be masked") as caught:
-                await runtime.start("shop", "hello", **given)
+                await runtime.start_run("shop", "hello", **given)
             assert "ghp_" not in str(caught.value)
             assert await scene.store.sessions() == ()
 
@@ -230,13 +231,13 @@ def test_a_name_that_would_be_masked_is_refused_before_anything_is_written(name:
 def test_one_request_is_not_answered_twice_at_once() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
             request_id = (await handle.open_requests())[0].request_id
             answer = InputResponse(request_id=request_id, option_id="approve")
             with pytest.raises(Rejected, match="twice"):
-                await runtime.answer_run("r1", [answer] * 1_100)
-            await runtime.answer_run("r1", [answer])
+                await runtime.handle("r1").answer_all([answer] * 1_100)
+            await runtime.handle("r1").answer_all([answer])
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
 
     Scene().play(story)
@@ -246,9 +247,9 @@ def test_a_change_of_the_state_that_the_journal_refuses_is_left_out() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
             await ask(runtime, "hello", "r1")
-            await runtime.change_state("s1", {"word": POISON})
-            await runtime.change_state("s1", {"other": 1})
+            await runtime.sessions.change_state("s1", {"word": POISON})
+            await runtime.sessions.change_state("s1", {"other": 1})
             assert (await ask(runtime, "hello", "r2")).status == "completed"
-            assert await runtime.session_state("s1") == {"other": 1}
+            assert await runtime.sessions.state("s1") == {"other": 1}
 
     Scene(store=PickyStore()).play(story)

@@ -4,21 +4,21 @@ import asyncio
 import re
 import shutil
 import sqlite3
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from tests.contracts.stores import AT, AnyStore, claim, numbers, post, write
 from tests.depth import DEEP, some_of
 from tests.faults.damage import fill, sight_of, wrong_reads
+from tests.story import play
 
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Corrupt, Rejected
-from windlass.ports.store import Batch, Standing
+from windlass.ports.journal import Batch, Standing
 from windlass_harness.loop.events import Draft
 from windlass_protocol import ContentRef
 
@@ -33,14 +33,6 @@ FRAME_BYTES: Final = 24 + PAGE_BYTES
 
 FIRST, SECOND = list(range(12)), list(range(100, 105))
 TIMELINE: list[object] = [*FIRST[:6], *SECOND, *FIRST[6:]]
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(300):
-            await story
-
-    asyncio.run(main())
 
 
 async def filled(path: Path) -> ContentRef:
@@ -100,7 +92,7 @@ def test_a_byte_that_changed_anywhere_is_found_before_a_record_of_it_is_served(t
             (tmp_path / "store.db-wal").unlink(missing_ok=True)
         assert found
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.promise("J2")
@@ -127,7 +119,7 @@ def test_a_log_that_was_cut_has_everything_before_the_cut(tmp_path: Path) -> Non
             await again.aclose()
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_a_byte_that_changed_in_the_log_never_makes_a_wrong_record(tmp_path: Path) -> None:
@@ -152,7 +144,7 @@ def test_a_byte_that_changed_in_the_log_never_makes_a_wrong_record(tmp_path: Pat
             await again.aclose()
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_a_database_that_lost_its_end_is_found(tmp_path: Path) -> None:
@@ -172,7 +164,7 @@ def test_a_database_that_lost_its_end_is_found(tmp_path: Path) -> None:
             await store.aclose()
             (tmp_path / "store.db-wal").unlink(missing_ok=True)
 
-    run(story())
+    play(story())
 
 
 TAMPERING = {
@@ -211,7 +203,7 @@ def test_rows_that_were_altered_or_lost_are_named_and_not_served(tmp_path: Path,
             await store.read_all()
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_append_that_nothing_follows_in_its_session_is_missed_in_the_order_of_all(tmp_path: Path) -> None:
@@ -227,7 +219,7 @@ def test_an_append_that_nothing_follows_in_its_session_is_missed_in_the_order_of
         assert numbers(await store.read("s1")) == FIRST
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(tmp_path: Path) -> None:
@@ -259,7 +251,7 @@ def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(tmp_pat
                 await claim(again, "s3", "o3")
         await again.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_other_rows_that_were_altered_are_found(tmp_path: Path) -> None:
@@ -299,7 +291,7 @@ def test_other_rows_that_were_altered_are_found(tmp_path: Path) -> None:
         with pytest.raises(Corrupt, match="describes the store"):
             await SqliteStore.open(path)
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize(
@@ -329,7 +321,7 @@ def test_a_milestone_is_verified_with_the_append_before_it_and_the_end(tmp_path:
             await store.milestones("s1")
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_a_row_that_breaks_a_rule_of_the_tables_harms_its_own_request_alone(tmp_path: Path) -> None:
@@ -349,7 +341,7 @@ def test_a_row_that_breaks_a_rule_of_the_tables_harms_its_own_request_alone(tmp_
         assert numbers(await store.read("s2")) == [*SECOND, 105]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.promise("J3")
@@ -384,7 +376,7 @@ def test_records_of_one_store_cannot_be_put_into_another(tmp_path: Path, origin:
         assert numbers(await store.read("s1", limit=12)) == FIRST
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def tamper(path: Path, *statements: str) -> None:
@@ -420,9 +412,9 @@ def test_a_session_without_the_row_of_its_run_shows_less_of_the_run_and_nothing_
             database.execute("DELETE FROM runs WHERE run_id IN ('p0', 'p2')")
         database.close()
         shown = (await sight_of(path, ())).shown
-        assert shown["listed_session pay2"] != truth["listed_session pay2"]
+        assert shown["session_info pay2"] != truth["session_info pay2"]
         assert wrong_reads(shown, truth) == []
-        info = truth["listed_session pay2"]
+        info = truth["session_info pay2"]
         assert wrong_reads({"listed": (replace(info, owner="eve"),)}, truth) == ["listed"]
 
     asyncio.run(main())

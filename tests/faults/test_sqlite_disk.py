@@ -3,10 +3,10 @@
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apsw
 import pytest
@@ -14,6 +14,7 @@ from tests.contracts.stores import claim, numbers, write
 from tests.depth import some
 from tests.faults.disk import Disk, Mark, Platter, Sync, fault
 from tests.faults.lossy import APPENDS, crashes, generations, recorded
+from tests.story import play
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.sqlite import writer as sqlite_writer
@@ -43,14 +44,6 @@ MUTANT_TRIALS: Final = some(700)
 SEED: Final = 20260131
 
 Fault = Callable[[str], None]
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(300):
-            await story
-
-    asyncio.run(main())
 
 
 @pytest.fixture
@@ -127,7 +120,7 @@ def test_a_full_disk_loses_nothing_acknowledged_and_writing_goes_on_when_space_r
         assert numbers(await again.read("s1")) == numbers(await again.read_all()) == list(range(APPENDS))
         await again.aclose()
 
-    run(story())
+    play(story())
     assert refused >= APPENDS // 3
 
 
@@ -166,7 +159,7 @@ def test_after_a_failure_of_the_disk_nothing_is_lost_or_written_twice_and_writin
         assert numbers(await again.read("s1")) == list(range(acknowledged + 1))
         await again.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -188,7 +181,7 @@ def test_a_commit_that_fails_once_is_made_again_and_its_caller_sees_nothing(
         assert store.write_problem is None
         await store.aclose()
 
-    run(story())
+    play(story())
     [failed, recovered] = [one.getMessage() for one in caplog.records if "written" in one.getMessage()]
     assert "store.db cannot be written: " in failed
     assert "SQLITE_IOERR" in failed
@@ -218,7 +211,7 @@ def test_a_commit_in_doubt_beside_commits_of_another_process_is_ambiguous(
         await store.aclose()
         other.close()
 
-    run(story())
+    play(story())
 
 
 def test_the_thread_writes_again_by_itself_when_the_disk_works(disk: Disk, tmp_path: Path) -> None:
@@ -235,7 +228,7 @@ def test_the_thread_writes_again_by_itself_when_the_disk_works(disk: Disk, tmp_p
         assert numbers(await store.read("s1")) == [0]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_a_checkpoint_that_cannot_sync_stops_writing_until_it_can(
@@ -261,7 +254,7 @@ def test_a_checkpoint_that_cannot_sync_stops_writing_until_it_can(
         assert numbers(await store.read("s1")) == [1]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("calls", range(0, 40, 3))
@@ -285,7 +278,7 @@ def test_a_disk_that_fails_while_a_store_is_opened_leaves_one_that_opens(
         await write(again, await claim(again), 1)
         await again.aclose()
 
-    run(story())
+    play(story())
 
 
 # A disk that loses unsynced writes
@@ -296,7 +289,7 @@ def test_acknowledged_records_survive_a_disk_that_loses_unsynced_writes(disk: Di
     async def story() -> None:
         assert await generations(disk, tmp_path, trials=TRIALS, seed=SEED) == []
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("mutant", ["no sync at all", "process"])
@@ -314,7 +307,7 @@ def test_the_lossy_disk_finds_a_store_that_does_not_sync(disk: Disk, tmp_path: P
         )
         assert len(wrong) >= MUTANT_TRIALS * 3 // 4
 
-    run(story())
+    play(story())
 
 
 def test_a_loss_of_power_that_durability_process_allows_is_no_damage(disk: Disk, tmp_path: Path) -> None:
@@ -327,7 +320,7 @@ def test_a_loss_of_power_that_durability_process_allows_is_no_damage(disk: Disk,
         assert len(wrong) >= MUTANT_TRIALS // 2
         assert [one for one in wrong if "acknowledged, " not in one] == []
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -346,14 +339,14 @@ def test_a_refused_start_gets_its_own_error_on_a_bad_disk(
         async with builder.build() as runtime:
             disk.before_write = disk.before_sync = fault
             with pytest.raises(Denied, match=r"^closed: Closed"):
-                await runtime.start("shop", "go", run_id="r1")
+                await runtime.start_run("shop", "go", run_id="r1")
             with pytest.raises(Rejected, match="unknown agent: shpo"):
-                await runtime.start("shpo", "go", run_id="r2")
+                await runtime.start_run("shpo", "go", run_id="r2")
             disk.before_write = disk.before_sync = is_fine
             # After a full disk the store goes on, and keeps what it can write.
             if fault is is_full:
                 with pytest.raises(Denied, match=r"^closed: Closed"):
-                    await runtime.start("shop", "go", run_id="r3")
-                assert [one.run_id for one in await store.listed_refusals()] == ["r3"]
+                    await runtime.start_run("shop", "go", run_id="r3")
+                assert [one.run_id for one in await store.list_refusals()] == ["r3"]
 
-    run(story())
+    play(story())

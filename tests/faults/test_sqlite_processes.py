@@ -5,18 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from tests.contracts.stores import NOW_MS, claim, numbers, write
+from tests.story import play
 
 from windlass.adapters.journals.sqlite import transaction as sqlite_owners
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.store import Standing
+from windlass.ports.journal import Standing
 
 ROOT: Final = Path(__file__).parents[2]
 WORKER: Final = """
@@ -24,7 +24,7 @@ import asyncio, sys
 from tests.contracts.stores import NOW_MS, claim, write
 from windlass.errors import Conflict
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import Standing
+from windlass.ports.journal import Standing
 
 async def main(path, name, count):
     store = await SqliteStore.open(path)
@@ -62,14 +62,6 @@ def test_a_folder_that_goes_away_while_an_owner_takes_its_lock_is_made_again(
     locks.close()
 
 
-def run(story: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(300):
-            await story
-
-    asyncio.run(main())
-
-
 def worker(path: Path, name: str, count: int) -> "subprocess.Popen[str]":
     """Start a process that writes to a session and waits for its input to end."""
     command = [sys.executable, "-c", WORKER, str(path), name, str(count)]
@@ -100,7 +92,7 @@ def test_processes_write_at_once_without_gaps_or_repeats_in_the_order_of_all(tmp
         )
         await store.aclose()
 
-    run(story())
+    play(story())
     assert not (tmp_path / "store.db-owners").exists()
 
 
@@ -132,7 +124,7 @@ def test_the_sessions_of_a_killed_process_are_free_at_once_and_have_all_it_ackno
         assert len(list(os.scandir(tmp_path / "store.db-owners"))) == 1
         await store.aclose()
 
-    run(story())
+    play(story())
     process.communicate()
 
 
@@ -154,7 +146,7 @@ def test_a_session_of_a_killed_process_can_be_claimed_without_a_due_query(tmp_pa
         assert (await claim(store, "s1", "o2")).epoch == 2
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_owner_that_enlists_releases_the_sessions_of_a_dead_one(tmp_path: Path) -> None:
@@ -172,7 +164,7 @@ def test_an_owner_that_enlists_releases_the_sessions_of_a_dead_one(tmp_path: Pat
         assert len([*(tmp_path / "store.db-owners").iterdir()]) == 1, "the lock file of the dead one is gone"
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_a_clock_that_was_put_back_does_not_make_a_dead_owner_live_on(tmp_path: Path) -> None:
@@ -192,7 +184,7 @@ def test_a_clock_that_was_put_back_does_not_make_a_dead_owner_live_on(tmp_path: 
         assert (await store.claim("s1", "o2", now_ms=before)).epoch == 2
         await store.aclose()
 
-    run(story())
+    play(story())
     process.communicate()
 
 
@@ -220,4 +212,4 @@ def test_a_frozen_process_is_replaced_after_its_lease_and_refused_when_it_wakes(
         assert row.owner_id == "o2"
         await store.aclose()
 
-    run(story())
+    play(story())

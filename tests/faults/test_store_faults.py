@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 import pytest
+from tests.depth import some
 from tests.faults.rig import Plot, make_agent, plain, runtime_on
 from tests.faults.scene import Scene, records_of
 from tests.faults.verdict import Violation, judge
@@ -20,15 +21,15 @@ from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.clock import Clock
 from windlass.ports.feed import CursorExpired
+from windlass.ports.journal import Appended, Batch
 from windlass.ports.machine import Machine
-from windlass.ports.store import Appended, Batch
 from windlass.testing import Failpoints, FaultRates, FaultyStore, seeded_random
 
 T = TypeVar("T")
 
 SEED: Final = 20260201
-APPENDS_MIN: Final = 10_000
-SESSIONS: Final = 56
+APPENDS_MIN: Final = some(10_000)
+SESSIONS: Final = some(56)
 RUNS: Final = 4
 STEPS: Final = ("look", "note", "pay", "look+note+pay") * 5
 SQLITE_STEPS: Final = ("look", "pay+send", "note", "send", "pay")
@@ -67,7 +68,7 @@ class Client:
     async def play(self, plot: Plot) -> None:
         """Run a plot to its end, and answer its requests."""
         handle = await insist(
-            lambda: self.runtime.start(
+            lambda: self.runtime.start_run(
                 self.agent, plot.message, session_id=plot.session_id, run_id=plot.run_id
             ),
             self.clock,
@@ -107,7 +108,7 @@ async def rounds(store: FaultyStore, machine: Machine, plots: Sequence[Sequence[
     agent = make_agent(Failpoints(), ledger)
     runtime = runtime_on(store, [agent], machine=machine)
     client = Client(runtime, agent, machine.clock, acks)
-    await insist(runtime.resume, machine.clock)
+    await insist(runtime.core.resume, machine.clock)
 
     async def one_by_one(each: Sequence[Plot]) -> None:
         for plot in each:
@@ -143,7 +144,7 @@ def play_in_memory(
 @pytest.mark.promise("J3")
 @pytest.mark.promise("J5")
 @pytest.mark.parametrize("seed", [SEED])
-def test_ten_thousand_appends_on_a_faulty_store_lose_and_repeat_nothing(seed: int) -> None:
+def test_thousands_of_appends_on_a_faulty_store_lose_and_repeat_nothing(seed: int) -> None:
     store, wrong = play_in_memory(plots_of(SESSIONS, RUNS, STEPS), seed=seed, rates=FaultRates())
     assert not wrong, f"seed {seed}: {wrong[:5]}"
     assert store.calls["append"] >= APPENDS_MIN

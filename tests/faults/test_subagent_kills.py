@@ -44,9 +44,9 @@ async def live(folder: Path, number: int, is_durable: bool) -> dict[str, Any]:
     store = KillingStore(await SqliteStore.open(folder / "f.db"), number, is_durable=is_durable)
     top = family(folder / "ledger")
     async with runtime_on(store, [top]) as runtime:
-        handle = await runtime.start(top, "go", session_id="s1", run_id="r1")
+        handle = await runtime.start_run(top, "go", session_id="s1", run_id="r1")
         result = await handle.wait(timeout=WAIT_S)
-        below = await runtime.descendants("s1")
+        below = await runtime.sessions.descendants("s1")
         ends = {"r1": ends_of(await records_of(store))}
         for child in below:
             ends[child.run_id or ""] = ends_of(await records_of(store, child.session_id), child.run_id or "")

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass_harness.policy import CallFacts
 from windlass_protocol import AllowDecision, DenyDecision, PolicyDecision
@@ -82,7 +82,7 @@ def test_a_close_during_policy_decisions_does_not_wait_and_leaves_no_ambiguous_c
     async def story() -> None:
         bank, policy = Bank(), Policy(is_slow_from)
         runtime = await AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=policy)
-        await runtime.start("clerk", "go", session_id="s", run_id="r")
+        await runtime.start_run("clerk", "go", session_id="s", run_id="r")
         await policy.asked.wait()
         await asyncio.wait_for(runtime.aclose(), 300)
         assert policy.calls == is_slow_from + 1, "it is not asked about the next one"
@@ -105,7 +105,7 @@ def test_calls_that_wait_for_their_turn_when_a_runtime_is_closed_are_made_by_the
     async def story() -> None:
         bank, policy = Bank(), Policy(100)
         runtime = await AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=policy)
-        await runtime.start("clerk", "go", session_id="s", run_id="r")
+        await runtime.start_run("clerk", "go", session_id="s", run_id="r")
         await bank.begun.wait()
         closing = asyncio.create_task(runtime.aclose())
         await asyncio.sleep(0)
@@ -131,7 +131,7 @@ def test_a_call_that_never_began_and_is_denied_by_the_next_owner_says_so(tmp_pat
     async def story() -> None:
         bank = Bank()
         runtime = await AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=Policy(100))
-        await runtime.start("clerk", "go", session_id="s", run_id="r")
+        await runtime.start_run("clerk", "go", session_id="s", run_id="r")
         await bank.begun.wait()
         bank.go_on.set()
         await runtime.aclose()
@@ -148,7 +148,7 @@ def test_a_cancelled_run_names_only_the_calls_that_had_begun() -> None:
     async def story() -> None:
         bank = Bank()
         async with AgentRuntime.in_memory([bank.agent()], tool_policy=Policy(100)) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s", run_id="r")
+            handle = await runtime.start_run("clerk", "go", session_id="s", run_id="r")
             await until(handle, "action.started")
             await bank.begun.wait()
             await handle.cancel()
@@ -168,7 +168,7 @@ def test_a_run_that_is_cancelled_while_its_calls_are_judged_ends_at_once(is_slow
     async def story() -> None:
         bank, policy = Bank(), Policy(is_slow_from)
         async with AgentRuntime.in_memory([bank.agent()], tool_policy=policy) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s", run_id="r")
+            handle = await runtime.start_run("clerk", "go", session_id="s", run_id="r")
             await policy.asked.wait()
             await runtime.steer("clerk", "well", session_id="s")
             await handle.cancel()
@@ -185,9 +185,9 @@ def test_policy_decisions_are_not_interrupted_by_a_cancel_of_another_run() -> No
         bank, policy = Bank(), Policy()
         bank.go_on.set()
         async with AgentRuntime.in_memory([bank.agent()], tool_policy=policy) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s", run_id="r")
+            handle = await runtime.start_run("clerk", "go", session_id="s", run_id="r")
             await policy.asked.wait()
-            await runtime.start("clerk", "next", session_id="s", run_id="r2")
+            await runtime.start_run("clerk", "next", session_id="s", run_id="r2")
             await runtime.handle("r2").cancel()
             policy.go_on.set()
             assert (await runtime.handle("r2").wait(timeout=300)).status == "cancelled"

@@ -32,6 +32,7 @@ from tests.runtime.test_schedules import live
 from tests.server.crowd import crowds
 from tests.server.desk import trial
 from tests.server.noisy import noisy
+from tests.server.streaming import streaming
 from tests.sim.runner import start
 
 PAGE: Final = Path(__file__).parents[2] / "benchmarks" / "TORTURE.md"
@@ -54,7 +55,7 @@ def _sum(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def every_point(args: argparse.Namespace) -> dict[str, Any]:
-    return _sum(exhaustive(args.place, steps=tuple(args.steps.split()), mutant=args.mutant))
+    return _sum(exhaustive(args.place, steps=tuple(args.steps.split()), mutant=args.mutant, every=args.every))
 
 
 def kills(args: argparse.Namespace) -> dict[str, Any]:
@@ -130,6 +131,16 @@ def neighbour(args: argparse.Namespace) -> dict[str, Any]:
     return {**told, "trials": args.trials, "wrong": len(told["violations"])}
 
 
+def streams(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        played = asyncio.run(
+            streaming(
+                Path(folder), sessions=args.trials, seconds=args.seconds, kills=args.kills, seed=args.first
+            )
+        )
+    return {**played, "violations": played["violations"][:SHOWN_MAX]}
+
+
 def fleet(args: argparse.Namespace) -> dict[str, Any]:
     from tests.fleet.storm import play  # noqa: PLC0415 - it imports the project
 
@@ -200,6 +211,21 @@ def evaluations(args: argparse.Namespace) -> dict[str, Any]:
         return killed_evaluation(folder, cases=args.trials)
 
 
+def purses(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.faults.purses import play  # noqa: PLC0415 - it imports the project
+
+    from tools.postgres import running_postgres  # noqa: PLC0415 - it imports the project
+
+    with scratch(args.place) as folder, running_postgres() as server:
+        outcomes = [
+            asyncio.run(play(address, Path(folder), runs=args.trials, kills=args.kills, seed=args.first + at))
+            for at, address in enumerate((f"{folder}/purses.db", server.new_database()))
+        ]
+    wrong = [violation for outcome in outcomes for violation in outcome["violations"]]
+    kills = sum(outcome["kills"] for outcome in outcomes)
+    return {"trials": 2 * args.trials, "kills": kills, "wrong": len(wrong), "violations": wrong[:SHOWN_MAX]}
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -212,6 +238,7 @@ PARTS: Final[dict[str, Part]] = {
     "programs": programs,
     "crowd": crowd,
     "noisy": neighbour,
+    "streams": streams,
     "fleet": fleet,
     "deploys": deploys,
     "wakes": wakes,
@@ -221,6 +248,7 @@ PARTS: Final[dict[str, Part]] = {
     "answers": answers,
     "evaluations": evaluations,
     "schedules": schedules,
+    "purses": purses,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -237,6 +265,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
+    ("F1", "streams", "--trials 300 --kills 4 --first 1 --seconds 600"),
     ("R12", "fleet", "--trials 2000 --kills 120 --first 1"),
     ("J5", "deploys", "--trials 24 --kills 3"),
     ("R12", "wakes", ""),
@@ -246,6 +275,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("A1", "answers", "--trials 100 --first 1"),
     ("J5", "evaluations", "--trials 200"),
     ("R9", "schedules", "--trials 50 --first 1"),
+    ("L1", "purses", "--trials 1000 --kills 20 --first 1"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -256,6 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--steps", default=" ".join(SIX_STEPS), help="what the run of every-point does")
+    parser.add_argument("--every", type=int, default=1, help="of the points of every-point")
     parser.add_argument("--durability", choices=["power", "process"], default="process")
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
@@ -263,6 +294,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kills", type=int, default=5, help="of servers; in fleet, of anything; in deploys, rolling restarts"
     )
+    parser.add_argument("--seconds", type=float, default=60, help="how long streams play")
     parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"put the rows into {PAGE.name}")
@@ -322,6 +354,9 @@ def _more(told: dict[str, Any]) -> str:
             f"replica promoted after {min(promoted)} to {max(promoted)} ms, "
             f"all writers back after {min(back)} to {max(back)} ms"
         )
+    if "longest_stall_ms" in told:
+        stall_ms, deliveries = told["longest_stall_ms"], told["deliveries"]
+        return f"longest stall {stall_ms} ms, {deliveries:,} deliveries"
     if "deliveries" in told:
         return f"{told['deliveries']:,} deliveries, {told['reconnects']:,} connections made again"
     if "results" in told:

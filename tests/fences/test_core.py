@@ -19,13 +19,13 @@ TESTS = (
     "tests/runtime/catalog/test_fork.py",
     "tests/runtime/catalog/test_sessions.py",
     "tests/runtime/engine/test_hook_points.py",
-    "tests/runtime/engine/test_mailbox.py",
+    "tests/runtime/engine/test_inbox.py",
     "tests/runtime/engine/test_owners.py",
     "tests/runtime/engine/test_queue.py",
     "tests/runtime/engine/test_structured_output.py",
     "tests/runtime/feed",
     "tests/runtime/test_agent.py",
-    "tests/runtime/test_binder.py",
+    "tests/runtime/test_binding.py",
     "tests/runtime/test_builder.py",
     "tests/runtime/test_decisions.py",
     "tests/runtime/test_event_hooks.py",
@@ -33,13 +33,13 @@ TESTS = (
     "tests/runtime/test_questions.py",
     "tests/runtime/test_requests.py",
     "tests/runtime/test_retry_run.py",
-    "tests/runtime/test_run_handle.py",
+    "tests/runtime/test_runs.py",
     "tests/runtime/test_runtime.py",
     "tests/runtime/test_runtime_approvals.py",
     "tests/runtime/test_start.py",
     "tests/runtime/test_stored_cursors.py",
-    "tests/runtime/test_tool_arguments.py",
-    "tests/runtime/test_tools.py",
+    "tests/runtime/tools/test_calling_arguments.py",
+    "tests/runtime/tools/test_tool.py",
     "tests/runtime/test_undo.py",
 )
 """Tests that need core alone."""
@@ -57,7 +57,7 @@ from windlass.testing import ScriptedModel, say
 async def main():
     guide = Agent("guide", model=ScriptedModel([say("Hello.")]))
     async with AgentRuntime.open(Path(sys.argv[1]), agents=[guide]) as runtime:
-        print((await (await runtime.start(guide, "Hi.")).wait()).output)
+        print((await (await runtime.start_run(guide, "Hi.")).wait()).output)
     try:
         await AgentRuntime.open("postgresql://shop@localhost/shop", agents=[guide])
     except Rejected as error:
@@ -112,7 +112,7 @@ def test_core_runs_an_agent_without_rooms_and_says_what_a_room_needs(core: Path,
     assert second.startswith(
         "windlass.postgres cannot be used here, because windlass.postgres is not installed"
     )
-    assert second.endswith("pip install 'packages/runtime[postgres]' in a checkout of Windlass")
+    assert second.endswith("pip install 'windlass-runtime[postgres]'")
     assert set(refused) <= ROOMS
     assert len(refused) == 6
 

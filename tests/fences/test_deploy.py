@@ -109,3 +109,31 @@ def test_packages_that_are_a_boundary_are_the_versions_that_are_tested() -> None
         assert f"\n{name}{exact[name]} " in locked
         wanted = (DEPLOY.parent / "requirements/dev.in").read_text(encoding="utf-8")
         assert f"\n{name}{exact[name]}\n" in wanted
+
+
+def test_the_image_gets_what_the_tests_run_with_and_all_that_its_packages_need() -> None:
+    tested, installed = (
+        dict(re.findall(r"^([\w.-]+)==([^ ;\\]+)", (DEPLOY.parent / name).read_text("utf-8"), re.MULTILINE))
+        for name in ("requirements/dev.txt", "requirements/image.txt")
+    )
+    assert {name: tested.get(name) for name in installed} == installed
+    runtime_extras = ("postgres", "temporal", "otel", "anthropic", "openai", "client")
+    for folder in ("protocol", "harness", "runtime", "server", "sidecar", "cli"):
+        path = DEPLOY.parent / "packages" / folder / "pyproject.toml"
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        extras = runtime_extras if folder == "runtime" else ()
+        needed = [*project["dependencies"]]
+        needed += [line for extra in extras for line in project["optional-dependencies"][extra]]
+        for requirement in map(Requirement, needed):
+            if not requirement.name.startswith("windlass-"):
+                version = installed.get(requirement.name)
+                assert version is not None, f"{requirement} of {folder}: add it to requirements/image.in"
+                assert requirement.specifier.contains(version)
+
+
+def test_the_script_asks_no_index_for_our_packages_and_installs_only_what_is_locked() -> None:
+    text = (DEPLOY / "install.sh").read_text(encoding="utf-8").replace("\\\n", " ")
+    installs = [line for line in text.splitlines() if '/bin/pip" install' in line]
+    assert len(installs) == 2
+    assert "--require-hashes -r requirements/image.txt" in installs[0]
+    assert "--no-index --no-deps" in installs[1]

@@ -56,6 +56,24 @@ def test_distributions_pin_each_other_exactly(folder: str) -> None:
             assert found == expected, f"packages/{folder}/pyproject.toml: {line}: expected {expected}"
 
 
+@pytest.mark.parametrize("folder", PROJECTS)
+def test_distributions_claim_no_interpreter_that_make_interpreters_does_not_run(folder: str) -> None:
+    prefix = "Programming Language :: Python :: 3."
+    claimed = [line for line in PROJECTS[folder]["classifiers"] if line.startswith(prefix)]
+    found = re.search(r"^PYTHONS := (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    tried = [f"Programming Language :: Python :: {version}" for version in found[1].split()]
+    assert claimed == tried[: len(claimed)] != []
+    assert PROJECTS[folder]["requires-python"] == f">={found[1].split()[0]}"
+
+
+def test_npm_packages_claim_the_oldest_node_that_the_workspace_needs() -> None:
+    workspace = package_json(ROOT / "package.json")["engines"]
+    for folder, package in SCRIPT_PACKAGES.items():
+        if not package.get("private"):
+            assert package["engines"] == workspace, f"web/{folder}/package.json"
+
+
 def test_the_workspace_has_the_one_version() -> None:
     found = package_json(ROOT / "package.json")["version"]
     assert found == VERSION, f"package.json: version {found}, expected {VERSION}"

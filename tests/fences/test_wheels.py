@@ -43,8 +43,6 @@ NEEDS = {
     "server": ["protocol", "harness", "runtime", "server"],
     "sidecar": ["protocol", "harness", "runtime", "sidecar"],
 }
-DISTRIBUTIONS = {"runtime": "windlass"}
-"""Those that are not called windlass- and their folder."""
 COMMANDS = {"sidecar"}
 """Those that bring a command."""
 SUFFIXES = {".py", ".pyi", ".typed"}
@@ -64,6 +62,7 @@ NEEDS_AN_EXTRA = {
         "writer",
         "writes",
     ),
+    "windlass": ("price_table",),
     "windlass.storage": ("sqlalchemy",),
     "windlass.telemetry": ("otlp",),
     "windlass.temporal": ("wakes",),
@@ -276,7 +275,7 @@ def test_a_wheel_is_typed_and_has_no_tests_or_data_in_it(wheels: dict[str, Wheel
 def test_a_wheel_needs_only_our_wheels_below_it(wheels: dict[str, Wheel], folder: str) -> None:
     needed = {Requirement(line).name for line in requirements_of(wheels[folder].metadata)}
     own = {name for name in needed if name.startswith("windlass")}
-    assert own == {DISTRIBUTIONS.get(below, f"windlass-{below}") for below in NEEDS[folder][:-1]}
+    assert own == {f"windlass-{below}" for below in NEEDS[folder][:-1]}
 
 
 @pytest.mark.parametrize("folder", PACKAGES)

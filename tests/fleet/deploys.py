@@ -30,7 +30,7 @@ AGENTS: Final = f"{Path(__file__).with_name('counter.py')}:agent"
 
 async def journal_of(runtime: AgentRuntime, run_ids: list[str]) -> tuple[Counter[str], int]:
     """Return how the runs stand, and how many requests were made to people."""
-    standings = Counter([(await runtime.run_status(run_id)).value for run_id in run_ids])
+    standings = Counter([(await runtime.handle(run_id).status()).value for run_id in run_ids])
     asked = 0
     for run_id in run_ids:
         session_id, seq = (await runtime.run_snapshot(run_id)).session_id, 0
@@ -84,10 +84,10 @@ async def _play(
             tell(f"deploy {number + 1} of {deploys}: {member.name}")
             await _replace(fleet, member)
     async with AgentRuntime.open(fleet.store, agents=(), is_driving=False) as runtime:
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         assert store is not None
         async with asyncio.timeout(GUARD_S):
-            while sum((await store.unfinished()).values()):
+            while sum((await store.count_unfinished_runs()).values()):
                 standings, asked = await journal_of(runtime, run_ids)
                 if asked:
                     return standings, asked

@@ -143,10 +143,10 @@ class Storm:
     async def finish(self) -> dict[str, int]:
         """Wait until every run has ended; return how many ended how."""
         async with AgentRuntime.open(self.fleet.store, agents=(), is_driving=False) as runtime:
-            store = runtime.ports.store
+            store = runtime.core.ports.store
             assert store is not None
             async with asyncio.timeout(GUARD_S):
-                while left := sum((await store.unfinished()).values()):
+                while left := sum((await store.count_unfinished_runs()).values()):
                     self.tell(f"{left:,} runs have not ended")
                     await asyncio.sleep(5.0 if left > AT_ONCE else 0.5)
             ended = Counter([await _status(runtime, run_id) for run_id in self.runs])
@@ -159,7 +159,7 @@ class Storm:
         """Compare the effects with the results in the journals: each has one, and none begins after it."""
         results: dict[str, int] = {}
         after: str | None = None
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         assert store is not None
         while rows := await store.sessions(after=after):
             for row in rows:
@@ -185,7 +185,7 @@ class Storm:
 async def _status(runtime: AgentRuntime, run_id: str) -> str:
     """Return the status of a run; one that was acknowledged and is not there is lost."""
     try:
-        return (await runtime.run_status(run_id)).value
+        return (await runtime.handle(run_id).status()).value
     except Conflict:
         return "lost"
 

@@ -173,7 +173,7 @@ def test_the_same_signal_again_ends_a_worker_at_once(tmp_path: Path) -> None:
         assert "handed over with calls under way" in str(told["message"])
         await worker.wait()
         async with AgentRuntime.open(store, agents=(), is_driving=False) as runtime:
-            assert (await runtime.run_status(run_ids[0])).value == "running"
+            assert (await runtime.handle(run_ids[0]).status()).value == "running"
 
     play(story, tmp_path)
 

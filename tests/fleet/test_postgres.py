@@ -24,25 +24,22 @@ from windlass.adapters.journals.sql.integrity import (
 from windlass.adapters.journals.sql.statements import Cursor, Value
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import (
-    START,
-    Batch,
-    ContentStore,
+from windlass.ports.archive import SessionCopy
+from windlass.ports.documents import Document
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Batch
+from windlass.ports.listing import (
     CountFilter,
-    Document,
-    NewRun,
-    PermitAsk,
     RefusedStart,
     RunFilter,
     RunOrder,
     RunSort,
-    SessionCopy,
     SessionFilter,
     SessionOrder,
     SessionSort,
-    SessionStatus,
-    Store,
 )
+from windlass.ports.permits import PermitAsk
+from windlass.ports.store import ContentStore, Store
 from windlass.postgres import schema as postgres_schema
 from windlass.postgres import writes as postgres_writes
 from windlass.postgres.link import (
@@ -54,8 +51,9 @@ from windlass.postgres.schema import MIGRATIONS, migrate_tables
 from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.events import Draft
-from windlass_harness.views.listing import Told
-from windlass_protocol import ErrorCode, ErrorKind, JsonObject, RetryClass, RunStatus
+from windlass_harness.loop.subagents import START
+from windlass_harness.views.listing import SessionNews
+from windlass_protocol import ErrorCode, ErrorKind, JsonObject, RetryClass, RunStatus, SessionStatus
 
 TABLES: Final = {
     "sessions": SESSION_COLUMNS,
@@ -141,11 +139,11 @@ def test_a_runtime_opens_a_database_by_its_address_and_another_reads_its_runs(po
         model = ScriptedModel([say("Hello")])
         helper = Agent("helper", model=model, instructions="Help.")
         async with AgentRuntime.open(address, agents=[helper]) as runtime:
-            result = await (await runtime.start(helper, "Hi", run_id="r1")).wait()
+            result = await (await runtime.start_run(helper, "Hi", run_id="r1")).wait()
             assert result.output == "Hello"
         async with AgentRuntime.open(address, agents=[helper]) as again:
             # The same start is the same run: the model is not asked again.
-            assert await (await again.start(helper, "Hi", run_id="r1")).wait() == result
+            assert await (await again.start_run(helper, "Hi", run_id="r1")).wait() == result
             assert len(model.requests) == 1
 
     play(work)
@@ -227,7 +225,7 @@ RUN_FILTERS: Final[dict[str, Any]] = {
     "words": ("w1",),
     "run_ids": ("parked1500", "parked1501"),
 }
-WHOLE: Final = {"counted_runs", "unfinished", "waiting", "count_listed", "count_listed_runs"}
+WHOLE: Final = {"run_counts", "count_unfinished_runs", "waiting", "count_listed", "count_listed_runs"}
 """Methods that count: all runs of a time, all that is unfinished or waits, or rows up to a bound."""
 ANEW: Final = "DELETE FROM words"
 """The search index of another release is made anew."""
@@ -256,14 +254,14 @@ async def everything(store: Any) -> None:
     await write(store, await claim(store, "gone"), 1, is_last=True)
     for agents in (("a1",), None):
         await store.due(now_ms=NOW_MS, agents=agents)
-    for name in ("next_wake_ms", "last_position", "unfinished", "waiting"):
+    for name in ("next_wake_ms", "last_position", "count_unfinished_runs", "waiting"):
         await getattr(store, name)()
     await store.waiting(owner="user1", agent_id="a1")
     await store.arrivals(after=0)
     await store.read_all(limit=10)
-    for name in ("read", "milestones", "pending", "session", "is_deleted", "load", "listed_session"):
+    for name in ("read", "milestones", "pending", "session", "is_deleted", "load", "session_info"):
         await getattr(store, name)("s1")
-    for name in ("appends", "kept_items", "contents_of"):
+    for name in ("appends", "read_items", "contents_of"):
         await getattr(store, name)("s1")
     await store.sessions(after="parked1500", limit=10)
     await store.run("r1")
@@ -271,24 +269,24 @@ async def everything(store: Any) -> None:
     for named in ({}, *({name: value} for name, value in SESSION_FILTERS.items())):
         for by in SessionSort:
             for order in (SessionOrder(by), SessionOrder(by, is_ascending=True)):
-                await store.listed(SessionFilter(**named), order=order, limit=10)
+                await store.list_sessions(SessionFilter(**named), order=order, limit=10)
         await store.count_listed(SessionFilter(**named), most=100)
-    await store.listed(SessionFilter(), order=SessionOrder(after=(15_000, 15_000)), limit=10)
-    await store.listed(
+    await store.list_sessions(SessionFilter(), order=SessionOrder(after=(15_000, 15_000)), limit=10)
+    await store.list_sessions(
         SessionFilter(), order=SessionOrder(SessionSort.UPDATED, after=(EARLY, 1_050)), limit=10
     )
     for named in ({}, *({name: value} for name, value in RUN_FILTERS.items())):
         for by in RunSort:
             for order in (RunOrder(by), RunOrder(by, is_ascending=True)):
-                await store.listed_runs(RunFilter(**named), order=order, limit=10)
+                await store.list_runs(RunFilter(**named), order=order, limit=10)
         await store.count_listed_runs(RunFilter(**named), most=100)
     after = RunOrder(is_ascending=True, after=(EARLY, 1_050))
-    await store.listed_runs(RunFilter(root_only=True, until=EARLY), order=after, limit=10)
-    await store.listed_requests(limit=10)
-    await store.listed_requests(owner="user1", named=("user2",), limit=10)
+    await store.list_runs(RunFilter(root_only=True, until=EARLY), order=after, limit=10)
+    await store.list_requests(limit=10)
+    await store.list_requests(owner="user1", responders=("user2",), limit=10)
     await store.find_request("q1")
     for split in (None, "agent", "version"):
-        await store.counted_runs(CountFilter(EARLY, LATE, 3_600_000, owner="user1", split=split))
+        await store.run_counts(CountFilter(EARLY, LATE, 3_600_000, owner="user1", split=split))
     await store.record_refusal(
         RefusedStart(
             at=AT,
@@ -304,7 +302,7 @@ async def everything(store: Any) -> None:
         )
     )
     for named in ({}, {"owner": "ann"}, {"agent_id": "a1"}):
-        await store.listed_refusals(**named, limit=10)
+        await store.list_refusals(**named, limit=10)
     first = Document("key", "one", 1, {}, 5)
     await store.put_document(first)
     await store.put_document(replace(first, revision=2))
@@ -316,7 +314,7 @@ async def everything(store: Any) -> None:
     ref = await store.put(b"content", session_id="s1")
     await store.get(ref)
     copied = (await store.appends("s2"))[0]
-    told = Told(AT, title="t", agent_id="a1")
+    told = SessionNews(AT, title="t", agent_id="a1")
     await store.keep(SessionCopy("kept", (copied,), told))
     await store.delete("gone", now_ms=NOW_MS)
     await store.delete("kept", now_ms=NOW_MS, idle_since="9")
@@ -385,7 +383,7 @@ def test_questions_of_an_older_store_are_listed_for_those_whom_they_name(postgre
         place = parse_address(address, schema=schema)
         assert await asyncio.to_thread(migrate_tables, place, is_trial=False) == (2, len(MIGRATIONS))
         store = await PostgresStore.open(address, schema=schema)
-        [found] = await store.listed_requests(owner="u", named=("bob",))
+        [found] = await store.list_requests(owner="u", responders=("bob",))
         assert found.request_id == "q2"
         await store.aclose()
 

@@ -44,7 +44,7 @@ limit = ProviderLimit(at_once=int(at_once) or None, per_minute=int(per_minute) o
 async def main():
     limits = ProviderLimits({"acme": limit})
     async with AgentRuntime.open(address, agents=[agent], provider_limits=limits) as runtime:
-        handles = [await runtime.start(agent, "hello") for _ in range(int(runs))]
+        handles = [await runtime.start_run(agent, "hello") for _ in range(int(runs))]
         for handle in handles:
             assert (await handle.wait()).output == "done"
 

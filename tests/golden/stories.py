@@ -67,7 +67,7 @@ def _agent(*answers: Answer, **parts: object) -> Agent:
 
 
 async def _wait(runtime: AgentRuntime, agent: Agent) -> None:
-    handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
+    handle = await runtime.start_run(agent, "go", session_id=SESSION, run_id="r1")
     await handle.wait(timeout=600)
 
 
@@ -75,7 +75,7 @@ def _answering(*options: str) -> Play:
     """Give these answers, one for each time that the run waits."""
 
     async def play(runtime: AgentRuntime, agent: Agent) -> None:
-        handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
+        handle = await runtime.start_run(agent, "go", session_id=SESSION, run_id="r1")
         left = list(options)
         async for event in handle.events():
             if event.type == "run.waiting":
@@ -88,7 +88,7 @@ def _answering(*options: str) -> Play:
 
 async def _proxied(runtime: AgentRuntime, agent: Agent) -> None:
     """Answer the request of a subagent through this session."""
-    handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
+    handle = await runtime.start_run(agent, "go", session_id=SESSION, run_id="r1")
     async for event in handle.events():
         if event.type == "input.requested":
             (request,) = await handle.open_requests()
@@ -97,19 +97,19 @@ async def _proxied(runtime: AgentRuntime, agent: Agent) -> None:
 
 async def _talk(runtime: AgentRuntime, agent: Agent) -> None:
     for number, words in enumerate(("one", "two", "three"), 1):
-        handle = await runtime.start(agent, words, session_id=SESSION, run_id=f"r{number}")
+        handle = await runtime.start_run(agent, words, session_id=SESSION, run_id=f"r{number}")
         await handle.wait(timeout=600)
 
 
 async def _cancel(runtime: AgentRuntime, agent: Agent) -> None:
-    handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
+    handle = await runtime.start_run(agent, "go", session_id=SESSION, run_id="r1")
     async for event in handle.events():
         if event.type == "run.waiting":
             await handle.cancel(by="ann", reason="never mind")
 
 
 async def _rich(runtime: AgentRuntime, agent: Agent) -> None:
-    handle = await runtime.start(
+    handle = await runtime.start_run(
         agent,
         "with everything",
         session_id=SESSION,
@@ -177,15 +177,15 @@ def tell(name: str) -> Sequence[Record]:
     async def story() -> Sequence[Record]:
         runtime = (
             AgentRuntime.builder()
-            .clock(clock)
-            .ids(sequential_ids())
-            .random(seeded_random(1))
-            .retry_for(0)
+            .options(clock=clock)
+            .options(ids=sequential_ids())
+            .options(random=seeded_random(1))
+            .options(retry_for_ms=0)
             .journal(store)
             .event_bus(Feed(store, clock))
             .content(store)
             .policy(allow_start)
-            .attended(is_attended=True)
+            .options(is_attended=True)
             .agent(agent)
             .build()
         )

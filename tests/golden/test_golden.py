@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.golden.journal import FOLDS, HASHES, JOURNALS, digest, hashes, read
+from tests.golden.journal import FOLDS, HASHES, JOURNALS, digest, dump_as_before, hashes, read
 from tests.golden.stories import STORIES, tell
 
 from windlass.testing import always_replay
@@ -45,7 +45,7 @@ def test_every_journal_can_be_folded_in_two_parts(folder: Path) -> None:
         state = load_loop(dump_loop(half))
         assert state is not None
         state.apply_all(records[len(records) // 2 :])
-        assert digest(dump_loop(state)) == hashes(records)["loop"], path.name
+        assert digest(dump_as_before(state)) == hashes(records)["loop"], path.name
 
 
 @pytest.mark.parametrize("name", STORIES)

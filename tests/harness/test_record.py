@@ -1,11 +1,10 @@
 """Records are plain objects inside, and the wire model at the border."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 from msgspec import Raw
 from pydantic import ValidationError
-from pydantic_core import to_json
 
 from windlass_harness.record import Post, Record, from_wire, number, to_wire
 from windlass_protocol import Record as WireRecord
@@ -38,18 +37,6 @@ def test_a_record_goes_over_the_wire_and_back_without_its_posts() -> None:
     assert (again.posts, again.data, again.seq, again.position) == ((), WAITING, 3, None)
     assert from_wire(WireRecord.model_validate(wire)) == again
     assert number(again, "s1", seq=3, epoch=2, position=9).position == 9
-
-
-def test_a_record_of_a_body_of_data_and_of_stored_json_are_the_same() -> None:
-    body = records.SessionWaiting(wait="next-user-message")
-    of_body = Record("session.waiting", AT, body)
-    of_data = Record("session.waiting", AT, {**WAITING})
-    of_json = Record("session.waiting", AT, Raw(to_json(WAITING)))
-    assert of_body == of_data == of_json
-    assert of_body.body == of_data.body == of_json.body == body
-    assert of_body.data is of_body.data == WAITING
-    assert of_json.body is of_json.body
-    assert replace(of_body, seq=3).data == WAITING
 
 
 def test_an_unknown_type_has_data_and_no_body() -> None:

@@ -108,6 +108,13 @@ def test_a_word_of_an_enumeration_and_many_keys_are_looked_at_like_any_text() ->
     assert Word.KEY not in str(sanitize_for_trace({**clean, "word": Word.KEY}))
 
 
+def test_only_a_registered_secret_is_looked_for_in_a_text_that_has_no_shapes() -> None:
+    redactor = Redactor(("horse-staple",))
+    assert redactor.has_registered("data:image/png;base64,horse-staple")
+    assert not redactor.has_registered("password=correct-battery")
+    assert not Redactor().has_registered("horse-staple")
+
+
 def test_keys_that_were_clean_before_are_not_clean_for_another_redactor() -> None:
     value = {"hunter2-hunter2": 1}
     assert sanitize_for_trace(value) is value
@@ -330,9 +337,12 @@ VALUES = st.recursive(
 
 @example(values=["joe:hunter2222", ["curl", "-u", "joe:hunter2222"]])
 @example(values=[["curl", "-u"], ["curl", "-u", "joe:hunter2222"]])
+@example(values=[["--password", "hunter"], ["--token=abc"]])
 @given(values=st.lists(VALUES, min_size=2, max_size=6))
 def test_what_was_inspected_before_does_not_change_what_is_masked(values: list[object]) -> None:
     redactor = Redactor(["correct horse"])
+    for word in ("--password", "--token=abc", "-u", "joe:hunter2222"):
+        assert redactor.text(word) == word
     for value in values:
         assert redactor.value(value) == Redactor(["correct horse"]).value(value)
 
@@ -436,3 +446,40 @@ def test_the_large_texts_that_are_remembered_are_few(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
     assert all(redactor.text(text) == text for text in (texts[2], texts[2], texts[0]))
     assert len(seen) == 1
+
+
+def test_the_oldest_large_texts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "_LARGE_CHARS_MAX", 3 * LARGE_CHARS)
+    monkeypatch.setattr(redact, "_LARGE_MAX", 3)
+    redactor = Redactor()
+    large = [str(number) * LARGE_CHARS for number in range(3)]
+    for text in (*large, large[0]):
+        redactor.settle(text)
+    assert all(map(redactor.is_settled, large))
+    redactor.settle("3" * LARGE_CHARS)
+    assert [redactor.is_settled(text) for text in large] == [False, True, True]
+    small = [str(number) * 2_000 for number in range(4)]
+    for text in small:
+        redactor.settle(text)
+    assert [redactor.is_settled(text) for text in (*large, *small)] == [False] * 4 + [True] * 3
+    redactor.settle("4" * (3 * LARGE_CHARS + 1))
+    assert not redactor.is_settled("4" * (3 * LARGE_CHARS + 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "is_small"),
+    [
+        (["word"] * 9, True),
+        (["word"] * 10, False),
+        ({str(number): 1 for number in range(9)}, True),
+        ({str(number): 1 for number in range(10)}, False),
+        ([["word"] * 8, 1], False),
+        ("x" * 50, True),
+        ("x" * 51, False),
+        (["x" * 25, "y" * 25], False),
+    ],
+)
+def test_a_value_above_the_limits_is_not_inspected(value: object, *, is_small: bool) -> None:
+    redactor = Redactor([])
+    assert redactor.is_clean(value, values_max=10, chars_max=50) is is_small
+    assert redactor.is_clean(value)

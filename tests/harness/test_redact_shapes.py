@@ -125,6 +125,47 @@ def test_the_quick_look_misses_nothing_that_a_pattern_finds(text: str) -> None:
     assert has_seed(text.lower()) or expected == text
 
 
+SECRET_BESIDE = f"ghp_{'a1B2' * 9}"
+LONG_JWT = f"eyJhbGciOiJI.{'a1B2' * 60}.c3"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("otp=k3x9vq71z", "otp=[redacted]"),
+        (f"token{'_' * 50}=k3x9vq71z", f"token{'_' * 50}=[redacted]"),
+        (f"--{'x-' * 16}token k3x9vq71z", f"--{'x-' * 16}token [redacted]"),
+        ("pa_ssword=k3x9vq71z", "pa_ssword=k3x9vq71z"),
+        ("İİ otp=k3x9vq71z", "İİ otp=[redacted]"),
+        (f"see x://u.{LONG_JWT}:pw@host", "see x://[redacted]@host"),
+    ],
+)
+def test_a_mask_does_not_depend_on_what_else_is_masked(text: str, masked: str) -> None:
+    assert mask_shapes(text) == masked == mask_without_seeds(text)
+    for between in (" ", "\n", ', "'):
+        beside = f"{SECRET_BESIDE}{between}{text}"
+        assert mask_shapes(beside) == f"[redacted:token]{between}{masked}" == mask_without_seeds(beside)
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_of_a_long_line_only_the_part_with_a_seed_is_searched(
+    monkeypatch: pytest.MonkeyPatch, quote: str
+) -> None:
+    searched: list[int] = []
+    mask = shapes._mask_line  # pyright: ignore[reportPrivateUsage]
+
+    def mask_line(text: str) -> str:
+        searched.append(len(text))
+        return mask(text)
+
+    monkeypatch.setattr(shapes, "_mask_line", mask_line)
+    item = f"{quote}name{quote}: {quote}of an item{quote}, "
+    text = f"{item * 5_000}{quote}password{quote}: {quote}k3x9vq71z{quote}, {item * 5_000}"
+    assert mask_shapes(text) == text.replace("k3x9vq71z", "[redacted]")
+    assert searched != []
+    assert max(searched) < 100
+
+
 @given(texts, texts)
 def test_two_texts_with_blank_lines_between_are_masked_like_each_alone(first: str, second: str) -> None:
     for text in (first, second):
@@ -164,6 +205,7 @@ def test_two_texts_with_blank_lines_between_are_masked_like_each_alone(first: st
             "application-key",
             "NEW_RELIC_LICENSE_KEY",
             "insert_key",
+            "ALGOLIA_ADMIN_KEY",
             "connection_string",
             "accessTokens",
             "dbpass",
@@ -277,14 +319,23 @@ SECRETS = {
     "age": (f"AGE-SECRET-KEY-1{'QPZRY9X8' * 7}AB",),
     "Airtable": (f"pat{WORD[:14]}.{HEX[:64]}",),
     "Alibaba": (f"LTAI{WORD[:20]}",),
+    "Apify": (f"apify_api_{WORD[:36]}",),
     "Atlassian": (f"ATATT3xFfGF0{WORD[:180]}", f"ATCTT3xFfGN0{WORD[:100]}"),
     "Atlassian, Bitbucket": (f"ATBB{WORD[:32]}",),
     "Authress": (f"sc_{WORD[:8]}.abcd.acc-{HEX[:20]}.{WORD[:60]}",),
     "AWS": tuple(f"{start}A1B2C3D4E5F6G7H8" for start in ("AKIA", "ASIA", "ABIA", "ACCA", "A3TX")),
     "AWS Bedrock": (f"ABSK{WORD[:110]}==",),
     "AWS Bedrock, short": (f"bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t{WORD[:40]}",),
+    "Axiom": (f"xaat-{UUID}", f"xapt-{UUID}"),
     "Azure": (f"Ab~8Q~{WORD[:34]}",),
-    "Brevo": (f"xkeysib-{HEX[:64]}-{WORD[:16]}",),
+    "Azure, services": (
+        f"{WORD[:52]}JQQJ99{WORD[:18]}AZDO{WORD[:4]}",
+        f"{WORD[:52]}JQQJ99{WORD[:18]}ACOG{WORD[:4]}",
+    ),
+    "Brevo": tuple(f"{start}-{HEX[:64]}-{WORD[:16]}" for start in ("xkeysib", "xsmtpsib")),
+    "Braintree": tuple(
+        f"access_token${kind}${WORD[:16].lower()}${HEX[:32]}" for kind in ("production", "sandbox")
+    ),
     "Browserbase": (f"bb_live_{WORD[:27]}",),
     "Buildkite": tuple(f"{start}_{HEX[:40]}" for start in ("bkua", "bkaa", "bkaj", "bkpt", "bkpat")),
     "Cerebras": (f"csk-{HEX[:48]}",),
@@ -292,9 +343,11 @@ SECRETS = {
     "Clojars": (f"CLOJARS_{HEX[:60]}",),
     "Cloudflare": tuple(f"{start}_{WORD[:40]}0a1b2c3d" for start in ("cfk", "cfut", "cfat")),
     "Cloudflare, certificates": (f"v1.0-{HEX[:24]}-{HEX[:146]}",),
+    "Cockroach": (f"CCDB1_{WORD[:22]}_{WORD[:40]}",),
     "Contentful": (f"CFPAT-{WORD[:43]}",),
     "crates.io": (f"cio{WORD[:32]}",),
     "Databricks": (f"dapi{HEX[:32]}", f"dapi{HEX[:32]}-2"),
+    "Daytona": (f"dtn_{HEX[:64]}",),
     "Defined Networking": (f"dnkey-{HEX[:26]}-{HEX[:52]}",),
     "DigitalOcean": tuple(f"{start}_v1_{HEX[:64]}" for start in ("dop", "doo", "dor")),
     "Discord": (
@@ -302,6 +355,7 @@ SECRETS = {
         f"OTk5OTk5OTk5OTk5OTk5OTk5.{WORD[:6]}.{WORD[:38]}",
         f"NDAwMDAwMDAwMDAwMDAwMDAwMA.G_x-Yz.{WORD[:38]}",
     ),
+    "Discord, second factor": (f"mfa.{WORD[:60]}_{WORD[:23]}",),
     "Docker": (f"dckr_pat_{WORD[:27]}", f"dckr_oat_{WORD[:32]}"),
     "Doppler": tuple(f"dp.{kind}.{WORD[:43]}" for kind in ("pt", "st", "ct", "sa", "scim", "audit")),
     "Dropbox": (f"sl.{WORD[:136]}", f"sl.u.{WORD[:200]}"),
@@ -331,33 +385,45 @@ SECRETS = {
     "GitLab, runner": (f"GR1348941{WORD[:20]}",),
     "Google": (f"AIza{WORD[:35]}",),
     "Google, access": (f"ya29.{WORD[:60]}",),
+    "Google, bound to an account": (f"AQ.Ab8RN6{WORD[:44]}",),
     "Google, client": (f"GOCSPX-{WORD[:28]}",),
+    "Google, refresh": (f"1//0{WORD[:60]}", f"1//0gX_y-{WORD[:34]}-L9Ir{WORD[:60]}"),
     "Grafana": (f"eyJrIjoi{WORD[:80]}==",),
     "Grafana, cloud": (f"glc_{WORD[:60]}",),
     "Grafana, service account": (f"glsa_{WORD[:32]}_{HEX[:8]}",),
     "Groq": (f"gsk_{WORD[:52]}",),
     "Harness": (f"pat.{WORD[:22]}.{HEX[:24]}.{WORD[:20]}", f"sat.{WORD[:22]}.{HEX[:24]}.{WORD[:20]}"),
-    "Heroku": (f"HRKU-AA{WORD[:58]}",),
+    "Heroku": (f"HRKU-AA{WORD[:58]}", f"HRKU-{UUID}"),
+    "Honeycomb": (f"hcaik_01{HEX[:56]}", f"hcamk_01{HEX[:56]}"),
     "HubSpot": (f"pat-na1-{UUID}", f"pat-eu1-{UUID}"),
     "Hugging Face": (f"hf_{WORD[:34]}",),
-    "Hugging Face, organisation": (f"api_org_{'aBcDeFgH' * 4}iJ",),
+    "Hugging Face, organisation": (f"api_org_{'aBcDeFgH' * 4}iJ", f"api_org_{WORD[:34]}"),
+    "Inngest": (f"signkey-prod-{HEX[:64]}",),
     "Intra42": (f"s-s4t2ud-{HEX[:64]}",),
     "JFrog": (f"AKCp{WORD[:69]}",),
     "JFrog, reference": (f"cmVmd{WORD[:59]}",),
     "Jina": (f"jina_{HEX[:32]}{WORD[:28]}",),
     "LangSmith": (f"lsv2_pt_{HEX[:32]}_{HEX[:10]}", f"lsv2_sk_{HEX[:32]}_{HEX[:10]}"),
+    "LaunchDarkly": (f"sdk-{UUID}", f"api-{UUID}"),
     "Linear": (f"lin_api_{WORD[:40]}",),
     "Linear, application": (f"lin_oauth_{HEX[:64]}",),
+    "LlamaCloud": (f"llx-{WORD[:48]}",),
+    "Logfire": tuple(f"pylf_v{version}_{WORD[:43]}" for version in ("1_us", "2_eu")),
+    "Mailchimp": (f"{HEX[:32]}-us1", f"{HEX[:32]}-us21"),
     "Mailgun": (f"key-{HEX[:32]}", f"pubkey-{HEX[:32]}"),
+    "Mailgun, private": (f"private-{HEX[:32]}",),
     "Mailgun, new": (f"{HEX[:32]}-{HEX[:8]}-{HEX[8:16]}",),
     "Mapbox": (f"sk.eyJ{WORD[:60]}.{WORD[:22]}",),
+    "MongoDB Atlas": (f"mdb_sa_sk_{WORD[:40]}",),
     "Meta": (f"EAAB{WORD[:120]}",),
     "Neon": (f"napi_{HEX[:64]}",),
     "Netlify": (f"nfp_{WORD[:36]}", f"nfc_{WORD[:36]}"),
     "New Relic": (f"NRAK-{'ABC123DEF456' * 2}XYZ",),
+    "New Relic, licence": (f"{HEX[:36]}NRAL", f"eu01xx{HEX[:30]}NRAL", f"{HEX[:32]}FFFFNRAL"),
     "Notion, before 2024": (f"secret_{WORD[:43]}",),
     "Notion": (f"ntn_12345678901{WORD[:35]}",),
     "npm": (f"npm_{WORD[:36]}",),
+    "NuGet": (f"oy2{HEX[:43]}",),
     "Nvidia": (f"nvapi-{WORD[:64]}",),
     "Octopus": (f"API-{CAPITALS[:26]}",),
     "OpenAI and many more": tuple(f"sk-{kind}{WORD[:48]}" for kind in ("", "proj-", "ant-api03-", "or-v1-")),
@@ -367,6 +433,7 @@ SECRETS = {
     "Plaid": (f"access-sandbox-{UUID}", f"access-production-{UUID}"),
     "PlanetScale": tuple(f"pscale_{kind}_{WORD[:43]}" for kind in ("tkn", "oauth", "pw")),
     "Postman": (f"PMAK-{HEX[:24]}-{HEX[:34]}",),
+    "PostHog": (f"phx_{WORD[:43]}",),
     "Prefect": (f"pnu_{WORD[:36]}", f"pnb_{WORD[:36]}"),
     "Pulumi": (f"pul-{HEX[:40]}",),
     "PyPI": (f"pypi-AgEIcHlwaS5vcmc{WORD[:100]}",),
@@ -374,6 +441,7 @@ SECRETS = {
     "Replicate": (f"r8_{WORD[:37]}",),
     "Resend": (f"re_{WORD[:8]}_{WORD[:24]}",),
     "RubyGems": (f"rubygems_{HEX[:48]}",),
+    "RunPod": (f"rpa_{CAPITALS[:42]}ab12",),
     "Scalingo": (f"tk-us-{WORD[:48]}",),
     "SendGrid": (f"SG.{WORD[:22]}.{WORD[:43]}",),
     "Sentry, user": (f"sntryu_{HEX[:64]}",),
@@ -383,10 +451,17 @@ SECRETS = {
     "Shopify": tuple(f"shp{kind}_{HEX[:32]}" for kind in ("at", "ca", "pa", "ss")),
     "Slack": (f"xoxb-123456789012-{WORD[:24]}", f"xoxe.xoxp-1-{WORD[:160]}"),
     "Slack, application": (f"xapp-1-A012-345678-{HEX[:64]}",),
+    "Snyk": tuple(f"snyk_{kind}.{HEX[:8]}.{WORD[:60]}-{WORD[:10]}" for kind in ("uat", "sat")),
     "SonarQube": tuple(f"sq{kind}_{HEX[:40]}" for kind in "apu"),
     "Sourcegraph": (f"sgp_{HEX[:40]}", f"sgp_{HEX[:16]}_{HEX[:40]}", f"sgp_local_{HEX[:40]}"),
-    "Square": (f"sq0atp-{WORD[:22]}", f"sq0csp-{WORD[:43]}", f"EAAA{WORD[:60]}"),
-    "Stripe": tuple(f"{start}_{WORD[:24]}" for start in ("sk_live", "rk_live", "sk_test", "rk_prod")),
+    "Square": (
+        *(f"sq0at{kind}-{WORD[:22]}" for kind in "pb"),
+        *(f"sq0cs{kind}-{WORD[:43]}" for kind in "pb"),
+        *(f"E{letter}AA{WORD[:60]}" for letter in "AQ"),
+    ),
+    "Stripe": tuple(
+        f"{start}_{WORD[:24]}" for start in ("sk_live", "rk_live", "sk_test", "rk_prod", "sk_org_live")
+    ),
     "Stripe, webhooks": (f"whsec_{WORD[:32]}",),
     "Supabase, access": (f"sbp_{HEX[:40]}",),
     "Supabase": (f"sb_secret_{WORD[:31]}",),
@@ -439,6 +514,11 @@ def test_a_key_of_a_service_is_masked_wherever_it_stands(name: str) -> None:
             assert MASKS.sub("", masked).replace("xoxe.", "").replace("-X", "") == f"{before}{after}", masked
 
 
+@pytest.mark.parametrize("before", ["x", "X", "9", "id", "é"])
+def test_a_key_of_windlass_is_masked_also_after_a_letter(before: str) -> None:
+    assert mask_shapes(f"{before}wl_ann1_{HEX[:64]}") == f"{before}[redacted:token]"
+
+
 def test_recall_and_false_masks_of_the_sample() -> None:
     sample = [secret for secrets in SECRETS.values() for secret in secrets]
     kept = [secret for secret in sample if secret[4:] in mask_shapes(f"see {secret} there")]
@@ -473,10 +553,27 @@ def test_the_secret_part_of_a_webhook_address_is_masked(url: str) -> None:
 
 
 LOOKALIKES = (
-    *(f"wl_ann1_{HEX[:63]}", f"wl_Ann_{HEX[:64]}", f"xwl_ann1_{HEX[:64]}", "wl_display_name"),
+    *(f"wl_ann1_{HEX[:63]}", f"wl_Ann_{HEX[:64]}", "wl_display_name"),
     *(f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:5]}.{WORD[:27]}", f"Module.{WORD[:6]}.{WORD[:30]}"),
     *("node_modules.packages.some_very_long_module_name_here", f"SK{HEX[:31]}", f"AC{HEX[:32]}"),
-    *(f"TASK{HEX[:32]}", f"pubkey-{HEX[:31]}", f"key-{HEX[:31]}", f"key-{HEX[:40]}", f"monkey-{HEX[:32]}"),
+    *(
+        f"TASK{HEX[:32]}",
+        f"pubkey-{HEX[:31]}",
+        f"private-{HEX[:31]}",
+        f"key-{HEX[:31]}",
+        f"key-{HEX[:40]}",
+        f"monkey-{HEX[:32]}",
+    ),
+    *(f"private-{HEX[:40]}", f"mfa.{WORD[:60]}", "see mfa.enabled", f"api-{HEX[:32]}", f"x1//0{WORD[:60]}"),
+    *(
+        "1//0 is a comment",
+        f"HRKU-{HEX[:32]}",
+        f"{HEX[:35]}NRAL",
+        "GENERAL",
+        f"{HEX[:36]}NRALX",
+        "api-0123abcd-x",
+    ),
+    *("access_token$production$x", "snyk_uat.x", f"EQAA{WORD[:50]}", f"AAAAEQAA{WORD[:60]}"),
     *(f"sq0idp-{WORD[:22]}", "sq0atp-short", f"EAAA{WORD[:50]}", f"AAAAEAAA{WORD[:60]}", f"glsa_{WORD[:32]}"),
     *(
         "secret_of_the_long_lost_temple_in_the_deep_jungle",

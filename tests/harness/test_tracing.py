@@ -11,7 +11,6 @@ from tests.harness.views.journal import Journal, at, request, streams
 
 from windlass_harness.record import Record, from_wire
 from windlass_harness.tracing import ARGUMENTS_CHARS_MAX, TraceState, fold_trace
-from windlass_harness.views import Gap, dump_state, load_state
 from windlass_harness.views.fold import text_in
 
 Json = dict[str, JsonValue]
@@ -55,31 +54,6 @@ def shown(state: TraceState) -> dict[str, object]:
 def test_records_give_the_trace_of_the_shared_cases(case: Json) -> None:
     expected = {key: case[key] for key in ("trace", "spans", "events")}
     assert shown(fold_trace(records_of(case), start(case))) == expected
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_a_trace_in_pieces_is_the_trace_at_once(case: Json) -> None:
-    records = records_of(case)
-    at_once = fold_trace(records, start(case))
-    for cut in range(len(records) + 1):
-        first = fold_trace(records[:cut], start(case))
-        stored = load_state(TraceState, dump_state(first))
-        assert fold_trace(records[cut:], stored) == at_once
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_nothing_is_left_open_when_the_run_has_ended(case: Json) -> None:
-    state = fold_trace(records_of(case), start(case))
-    if state.trace is not None and state.trace.ended_at is not None:
-        assert (state.open_spans, state.asked_by) == ({}, {})
-
-
-def test_a_trace_may_begin_anywhere_and_then_takes_each_record_in_its_turn() -> None:
-    records = Journal().begin().answer("a").records
-    state = fold_trace(records[1:3])
-    assert state.trace is not None
-    with pytest.raises(Gap, match="expected record 4"):
-        fold_trace(records[4:], state)
 
 
 def test_a_call_goes_on_after_an_answer_to_a_subagent_about_a_call_with_the_same_id() -> None:
@@ -136,23 +110,6 @@ def test_a_call_shows_its_arguments_in_one_short_masked_line(given_: JsonValue, 
     shown_ = text_in(span.attrs, "arguments")
     assert shown_ == expected
     assert len(shown_ or "") <= ARGUMENTS_CHARS_MAX
-
-
-def test_arguments_that_a_policy_changed_replace_those_that_the_model_asked_for() -> None:
-    journal = Journal().begin()
-    action: JsonValue = {"kind": "tool-call", "callId": "a", "toolName": "t", "input": {"cents": 9}}
-    journal.add("actions.requested", {"actions": [action], **at()})
-    hashed = "sha256:" + "0" * 64
-    started: dict[str, object] = {
-        "callId": "a",
-        "toolName": "t",
-        "effect": "once",
-        "arguments": {"cents": 5},
-        **at(),
-    }
-    started |= {"idempotencyKey": "k", "argumentsHash": hashed}
-    journal.add("action.started", started)
-    assert text_in(fold_trace(journal.records).spans[-1].attrs, "arguments") == "cents 5"
 
 
 def test_a_run_that_waits_says_what_for_until_it_goes_on() -> None:

@@ -150,7 +150,7 @@ def test_a_run_that_waits_for_consent_does_not_give_it_to_another_tool(tmp_path:
         async with opened(raw("reads-file", words)) as servers:
             runtime = await AgentRuntime.open(store, agents=[agent(servers)])
             async with runtime:
-                handle = await runtime.start("clerk", "Go.", session_id="s", run_id="r")
+                handle = await runtime.start_run("clerk", "Go.", session_id="s", run_id="r")
                 async for event in handle.events():
                     if event.type == "run.waiting":
                         return
@@ -159,7 +159,7 @@ def test_a_run_that_waits_for_consent_does_not_give_it_to_another_tool(tmp_path:
         async with opened(raw("reads-file", words)) as servers:
             runtime = await AgentRuntime.open(store, agents=[agent(servers)])
             async with runtime:
-                handle = await runtime.start("clerk", "Go.", session_id="s", run_id="r")
+                handle = await runtime.start_run("clerk", "Go.", session_id="s", run_id="r")
                 [request] = await handle.open_requests()
                 await handle.answer(request.request_id, "approve")
                 async for event in handle.events():
@@ -179,7 +179,7 @@ def test_a_call_through_the_runtime_asks_a_person_and_then_reaches_the_server(tm
             model = ScriptedModel([call("f__add", {"a": 1, "b": 2}), say("Three.")])
             agent = Agent("clerk", model=model, tools=servers.tools)
             async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
-                handle = await runtime.start(agent, "Add.")
+                handle = await runtime.start_run(agent, "Add.")
                 async for event in handle.events():
                     if event.type == "run.waiting":
                         [request] = await handle.open_requests()

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.client import streamable_http
-from mcp_types import CallToolResult, jsonrpc_message_adapter
+from mcp_types import CallToolResult, TextContent, jsonrpc_message_adapter
 from pydantic import JsonValue
 from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
@@ -28,6 +28,7 @@ from windlass.mcp.server import (
 )
 from windlass.mcp.tools import Definition
 from windlass.mcp.transports import STDERR_BYTES_MAX, BoundedTransport
+from windlass_harness.redact import Redactor
 
 START_MS = 1
 """For servers that never answer, however long one waits."""
@@ -483,6 +484,33 @@ def test_a_large_result_is_checked_in_a_thread(
 
     asyncio.run(story())
     assert (threads == [threading.get_ident()]) is is_on_loop
+
+
+@pytest.mark.parametrize(("size", "is_on_loop"), [(10, True), (200_000, False)])
+def test_a_large_result_is_masked_in_a_thread(
+    size: int, is_on_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    mask = Redactor.value
+
+    def traced(redactor: Redactor, value: object) -> object:
+        if value == "ab " * size:
+            threads.append(threading.get_ident())
+        return mask(redactor, value)
+
+    async def called(*_: object) -> CallToolResult:
+        return CallToolResult(content=[TextContent(type="text", text="ab " * size)])
+
+    monkeypatch.setattr(Redactor, "value", traced)
+    monkeypatch.setattr(connection.McpConnection, "_call", called)
+
+    async def story() -> None:
+        async with opened(raw("fine")) as servers:
+            assert (await use(servers, "r__act")).data == "ab " * size
+
+    asyncio.run(story())
+    assert threads
+    assert {thread == threading.get_ident() for thread in threads} == {is_on_loop}
 
 
 def test_an_address_that_never_answers_is_given_up() -> None:

@@ -126,7 +126,7 @@ def test_the_error_without_the_mcp_extra_names_the_package_to_install(
     monkeypatch.setitem(sys.modules, "mcp", None)
 
     async def story() -> None:
-        with pytest.raises(Rejected, match=r"pip install 'packages/runtime\[mcp\]'"):
+        with pytest.raises(Rejected, match=r"pip install 'windlass-runtime\[mcp\]'"):
             async with opened(raw("plain")):
                 pass
 

@@ -134,6 +134,7 @@ play(work)
 """A script that closes nothing; the resource warnings of Python are not tested."""
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_provider_can_be_used_in_one_event_loop_after_another(wire: Wire) -> None:
     program = TWO_LOOPS.replace("{name}", wire.name)

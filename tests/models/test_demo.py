@@ -89,7 +89,7 @@ def test_the_tour_of_the_demo_model_shows_a_call_and_an_approval() -> None:
 
     async def work() -> tuple[RunStatus, str, int]:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "Give me a tour")
+            handle = await runtime.start_run(agent, "Give me a tour")
             asked = 0
             async for event in handle.events():
                 if event.type == "input.requested":

@@ -115,7 +115,7 @@ def test_a_run_goes_on_after_a_pause() -> None:
             provider = ANTHROPIC.make(server.url, ModelSettings())
             agent = Agent("searcher", model=provider)
             async with AgentRuntime.in_memory([agent]) as runtime:
-                result = await (await runtime.start(agent, "Weather?", session_id="s")).wait()
+                result = await (await runtime.start_run(agent, "Weather?", session_id="s")).wait()
             await provider.aclose()
         assert (result.status, result.output) == ("completed", "Wait. It rains.")
 

@@ -1,13 +1,16 @@
 """Model routes: providers by name, and missing configuration."""
 
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
 from inspect import signature
+from threading import get_ident
 from unittest.mock import patch
 
+import httpcore2
 import pytest
-from tests.models.wire import ANTHROPIC, KEY, OPENAI, Reply, collect, play, serving
+from tests.models.wire import ANTHROPIC, GOOGLE, KEY, OPENAI, Reply, Wire, collect, play, serving
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.models import (
@@ -16,6 +19,7 @@ from windlass.models import (
     BedrockProvider,
     DemoModel,
     GoogleProvider,
+    ModelSettings,
     OpenAICompatProvider,
     OpenAIResponsesProvider,
     provider_for,
@@ -55,6 +59,28 @@ def test_a_name_finds_its_provider(name: str, kind: type) -> None:
     assert isinstance(found, kind)
     route_id, _, model_id = name.partition("/")
     assert (getattr(found, "route_id"), getattr(found, "model_id")) == (route_id, model_id)  # noqa: B009 - not of the port
+
+
+@pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC, GOOGLE], ids=lambda wire: wire.name)
+def test_a_first_call_loads_certificates_outside_of_the_event_loop(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, threads = httpcore2.default_ssl_context, list[int]()
+
+    def default_ssl_context(**options: bool) -> ssl.SSLContext:
+        threads.append(get_ident())
+        return load(**options)
+
+    async def story() -> None:
+        monkeypatch.setattr(httpcore2, "default_ssl_context", default_ssl_context)
+        async with serving(Reply(wire.text(["a"]))) as server:
+            provider = wire.make(server.url, ModelSettings())
+            assert (await collect(provider.stream([LLMMessage("user", "Hi")]))).text == "a"
+            await provider.aclose()
+
+    play(story)
+    assert threads
+    assert get_ident() not in threads, "the thread of the event loop loaded them"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +123,7 @@ def test_an_azure_resource_without_an_address_is_named() -> None:
 def test_the_error_for_a_missing_extra_names_the_package_to_install(name: str, extra: str) -> None:
     with (
         patch("windlass.models.transport.find_spec", return_value=None),
-        pytest.raises(Unavailable, match=rf"pip install 'packages/runtime\[{extra}\]'"),
+        pytest.raises(Unavailable, match=rf"pip install 'windlass-runtime\[{extra}\]'"),
     ):
         provider_for(f"{name}/x", KEYS)
 
@@ -163,7 +189,7 @@ def test_a_host_can_replace_the_provider_source() -> None:
         agent = Agent("a", model="openai/gpt-5")
         source = providers_from_environment({})
         async with AgentRuntime.in_memory([agent], provider_source=source) as runtime:
-            await runtime.start(agent, "Hi", run_id="r1")
+            await runtime.start_run(agent, "Hi", run_id="r1")
 
     with pytest.raises(Unavailable, match="route openai: set the variable OPENAI_API_KEY") as caught:
         play(work)

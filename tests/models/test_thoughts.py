@@ -144,7 +144,7 @@ def test_the_thoughts_of_a_run_go_back_also_after_a_restart(tmp_path: Path) -> N
                 provider = ANTHROPIC.make(server.url, THINKS)
                 agent = Agent("helper", model=provider, tools=[look])
                 async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-                    handle = await runtime.start(agent, "Find it.", run_id="r1", session_id="s")
+                    handle = await runtime.start_run(agent, "Find it.", run_id="r1", session_id="s")
                     if is_again:
                         (request,) = await handle.open_requests()
                         await handle.answer(request.request_id, "approve")

@@ -16,7 +16,7 @@ from tests.server.rig import Json, run
 
 from windlass import Agent, AgentRuntime, Rejected, ToolFailed
 from windlass.limits import LIGHT_CHARS_MAX
-from windlass.openapi import RESPONSE_BYTES_MAX, OpenApi
+from windlass.openapi import RESPONSE_BYTES_MAX, RESPONSE_VALUES_MAX, OpenApi
 from windlass.testing import ScriptedModel, call, say
 from windlass_harness.redact import Redactor
 from windlass_protocol import EffectClass, ToolMode
@@ -218,6 +218,21 @@ def test_a_failure_is_told_without_secrets_and_with_what_is_known(
                 await called(shop(server.url, operation), {"id": "1"})
             assert words.lower() in failed.value.message.lower()
             assert "token-" not in failed.value.message
+
+    run(main())
+
+
+def test_json_is_a_value_up_to_a_limit_of_values() -> None:
+    async def main() -> None:
+        most = [0] * RESPONSE_VALUES_MAX
+        async with receiving(answering(200, json.dumps(most).encode())) as server:
+            server.media_type = "application/json"
+            assert await called(shop(server.url), {"id": "1"}) == most
+            server.answer = answering(200, json.dumps([*most, 0]).encode())
+            with pytest.raises(ToolFailed, match="too large: limit 200,000 values"):
+                await called(shop(server.url), {"id": "1"})
+            with pytest.raises(ToolFailed, match="the call itself was made"):
+                await called(shop(server.url, "dropOrder"), {"id": "1"})
 
     run(main())
 
@@ -504,7 +519,7 @@ def test_an_agent_calls_an_operation_and_the_journal_has_no_credentials(tmp_path
             model = ScriptedModel([call("shop__getOrder", {"id": "7"}), say("Done.")])
             agent = Agent("clerk", model=model, tools=api.tools)
             async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-                assert (await (await runtime.start(agent, "Look.")).wait()).output == "Done."
+                assert (await (await runtime.start_run(agent, "Look.")).wait()).output == "Done."
             assert server.got[0].path == "/orders/7"
 
     asyncio.run(main())

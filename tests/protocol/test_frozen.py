@@ -68,6 +68,28 @@ def test_a_missing_or_unknown_field_is_a_type_error() -> None:
             cls(*given, **more)
 
 
+@sealed
+class Quota:
+    """Limits."""
+
+    max_steps: int | None = None
+    max_cost_micros: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("max_step", "did you mean max_steps?"),
+        ("max_cost", "did you mean max_cost_micros?"),
+        ("color", "it takes max_steps, max_cost_micros"),
+    ],
+)
+def test_a_sealed_class_names_the_field_that_was_probably_meant(name: str, hint: str) -> None:
+    for _ in range(2):  # before the constructor is compiled and after
+        with pytest.raises(TypeError, match=re.escape(f"Quota has no field {name}; {hint}")):
+            Quota(**{name: 1})
+
+
 def test_equality_hash_and_repr_are_those_of_a_dataclass() -> None:
     assert Point(1, 2) == Point(1, 2) != Point(1, 3)
     assert Point(1) != Plain(1)

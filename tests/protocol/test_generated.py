@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from tests.protocol.judges import ROOT, SPEC, definitions, spec_files
 
 import windlass_protocol
-from tools.gen.__main__ import PYTHON_FOLDER, TYPESCRIPT_FOLDER, generated, main
+from tools.gen.__main__ import PYTHON_FOLDER, RUNTIME_FOLDER, TYPESCRIPT_FOLDER, generated, main
 from tools.gen.write import drift
 from windlass_protocol import (
     EVENT_DATA,
@@ -68,8 +68,9 @@ def test_the_generated_files_are_those_that_spec_makes() -> None:
 
 def test_every_generated_file_says_so_in_its_first_line() -> None:
     files = [path for folder in (PYTHON_FOLDER, TYPESCRIPT_FOLDER) for path in (ROOT / folder).glob("*.*")]
-    # In Python a module and its stub, the literal types of all, and the classes of records.
-    assert len(files) == 3 * len(spec_files()) + 4
+    # In Python a module and its stub, the literal types of all, and the classes of records; operations in
+    # TypeScript.
+    assert len(files) == 3 * len(spec_files()) + 5
     for path in files:
         first = path.read_text("utf-8").split("\n", 1)[0]
         assert re.fullmatch(r"(#|//) Generated from spec/\S* by `make gen`\. Do not edit\.", first), path
@@ -77,8 +78,10 @@ def test_every_generated_file_says_so_in_its_first_line() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A copy of spec/ with the generated files."""
+    """A copy of spec/ and of the options of a runtime, with the generated files."""
     shutil.copytree(SPEC, tmp_path / "spec", ignore=shutil.ignore_patterns("invalid"))
+    (tmp_path / RUNTIME_FOLDER).mkdir(parents=True)
+    shutil.copy(ROOT / RUNTIME_FOLDER / "options.py", tmp_path / RUNTIME_FOLDER)
     assert main([], tmp_path) == 0
     return tmp_path
 

@@ -38,7 +38,7 @@ def counter(*, dies_at: int | None = None) -> Agent:
 async def _die(path: Path, at: int) -> None:
     agent = counter(dies_at=at)
     async with asyncio.timeout(STORY_S_MAX), await AgentRuntime.open(path, agents=[agent]) as runtime:
-        await (await runtime.start(agent, "go", run_id="r1", session_id="s")).wait()
+        await (await runtime.start_run(agent, "go", run_id="r1", session_id="s")).wait()
 
 
 if __name__ == "__main__":

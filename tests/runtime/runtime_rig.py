@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent import Agent
 from windlass.agent.package import compile_package
-from windlass.ports.store import Appended, Batch, NewRun, Posted
-from windlass.runtime.runs import RunHandle
+from windlass.ports.inbox import NewRun, Posted
+from windlass.ports.journal import Appended, Batch
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, say
 from windlass.tools import tool
 from windlass_protocol import ContentRef, Event, JsonObject, RunRequest, RuntimePackage

@@ -44,7 +44,7 @@ def shifting(
 async def _die(path: Path, scope: ResolverScope) -> None:
     agent = shifting(scope, dies=True)
     async with asyncio.timeout(STORY_S_MAX), await AgentRuntime.open(path, agents=[agent]) as runtime:
-        await (await runtime.start(agent, "go", run_id="r1", session_id="s")).wait()
+        await (await runtime.start_run(agent, "go", run_id="r1", session_id="s")).wait()
 
 
 if __name__ == "__main__":

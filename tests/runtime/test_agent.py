@@ -109,7 +109,7 @@ LOOSE_AGENT: Any = Agent
         ({"model": "a/b\n"}, 'model must be "provider/model"'),
         ({"model": None}, r"an object with stream\(\), found NoneType"),
         ({"model": Plain}, "found the class Plain"),
-        ({"instructions": None}, "instructions must be a string, found NoneType"),
+        ({"instructions": None}, "instructions must be a string or a function, found NoneType"),
         (
             {"instructions": "a" * 1_000_001},
             "instructions is too long: 1,000,001 characters, limit 1,000,000",

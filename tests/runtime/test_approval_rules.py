@@ -59,7 +59,7 @@ def in_a_runtime(options: Given, pick: str) -> tuple[list[int], list[list[str]]]
         model = ScriptedModel([*PAYS, say("Done.")])
         agent = Agent("clerk", model=model, tools=[pay_with(options, made)])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "Pay.")
+            handle = await runtime.start_run(agent, "Pay.")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     (request,) = await handle.open_requests()

@@ -12,8 +12,8 @@ from windlass.agent.policy import RulesPolicy, allow_start
 from windlass.errors import Rejected
 from windlass.feed import Feed
 from windlass.ports.host import Delivery, HookCall
-from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.generated.builder import AgentRuntimeBuilder
 from windlass.runtime.registry import PackageChange, ToolRoute
 from windlass.testing import FakeClock, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
@@ -77,56 +77,64 @@ FEED = Feed(STORE, SystemClock())
 RULES = RulesPolicy(PolicySet())
 
 TWICE: dict[str, tuple[Callable[[Builder], object], Callable[[Builder], object], str]] = {
-    "journal": (lambda b: b.journal(STORE), lambda b: b.journal(STORE, replace=True), "port store"),
-    "event_bus": (lambda b: b.event_bus(FEED), lambda b: b.event_bus(FEED, replace=True), "port bus"),
-    "content": (lambda b: b.content(STORE), lambda b: b.content(STORE, replace=True), "port content"),
+    "journal": (lambda b: b.journal(STORE), lambda b: b.journal(STORE, replace=True), "option journal"),
+    "event_bus": (lambda b: b.event_bus(FEED), lambda b: b.event_bus(FEED, replace=True), "option event_bus"),
+    "content": (lambda b: b.content(STORE), lambda b: b.content(STORE, replace=True), "option content"),
     "policy": (
         lambda b: b.policy(allow_start),
         lambda b: b.policy(allow_start, replace=True),
-        "port start_policy",
+        "option start_policy",
     ),
     "tool_policy": (
         lambda b: b.tool_policy(RULES),
         lambda b: b.tool_policy(RULES, replace=True),
-        "port tool_policy",
+        "option tool_policy",
     ),
     "package_resolver": (
         lambda b: b.package_resolver(Resolver()),
         lambda b: b.package_resolver(Resolver(), replace=True),
-        "port resolver",
+        "option package_resolver",
     ),
     "default_package_id": (
         lambda b: b.default_package_id("shop"),
         lambda b: b.default_package_id("shop", replace=True),
-        "port default_package_id",
+        "option default_package_id",
     ),
     "approval_dispatcher": (
         lambda b: b.approval_dispatcher(SilentDispatcher()),
         lambda b: b.approval_dispatcher(SilentDispatcher(), replace=True),
-        "port approvals",
+        "option approval_dispatcher",
     ),
     "shared_approval_dispatcher": (
         lambda b: b.shared_approval_dispatcher(SilentDispatcher()),
         lambda b: b.shared_approval_dispatcher(SilentDispatcher(), replace=True),
-        "port approvals",
+        "option approval_dispatcher",
     ),
-    "attended": (lambda b: b.attended(), lambda b: b.attended(replace=True), "port is_attended"),
+    "attended": (
+        lambda b: b.options(is_attended=True),
+        lambda b: b.options(replace=True, is_attended=True),
+        "option is_attended",
+    ),
     "responders": (
-        lambda b: b.responders(["ada"]),
-        lambda b: b.responders(["ada"], replace=True),
-        "port responders",
+        lambda b: b.options(responders=["ada"]),
+        lambda b: b.options(replace=True, responders=["ada"]),
+        "option responders",
     ),
     "approvals_expire": (
-        lambda b: b.approvals_expire(1),
-        lambda b: b.approvals_expire(1, replace=True),
-        "port approval_expires_ms",
+        lambda b: b.options(approval_expires_ms=1),
+        lambda b: b.options(replace=True, approval_expires_ms=1),
+        "option approval_expires_ms",
     ),
     "package_change": (
-        lambda b: b.package_change("move"),
-        lambda b: b.package_change("refuse", replace=True),
-        "port package_change",
+        lambda b: b.options(package_change="move"),
+        lambda b: b.options(replace=True, package_change="refuse"),
+        "option package_change",
     ),
-    "rules": (lambda b: b.rules(Rules()), lambda b: b.rules(Rules(), replace=True), "port rules"),
+    "rules": (
+        lambda b: b.options(rules=Rules()),
+        lambda b: b.options(replace=True, rules=Rules()),
+        "option rules",
+    ),
     "provider": (
         lambda b: b.provider("x", model_of()),
         lambda b: b.provider("x", model_of(), replace=True),
@@ -188,10 +196,10 @@ UNUSABLE: dict[str, Callable[[Builder], object]] = {
     "missing required field: package_id": lambda b: b.default_package_id(""),
     "missing required field: sink_id": lambda b: b.output_sink(Box("")),
     "missing required field: tool_name": lambda b: b.tool_route(ToolRoute("", look)),
-    "timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(
-        SilentDispatcher(), timeout_ms=0
-    ),
-    "approval_expires_ms must be 1 or more, found 0": lambda b: b.approvals_expire(0),
+    "approval_timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(
+        SilentDispatcher()
+    ).options(approval_timeout_ms=0),
+    "approval_expires_ms must be 1 or more, found 0": lambda b: b.options(approval_expires_ms=0),
 }
 
 
@@ -212,7 +220,7 @@ def test_a_runtime_without_ports_fails_closed() -> None:
         assert caught.value.causal_ids.run_id == "r1"
         with pytest.raises(Rejected, match="missing required runtime port: agent event bus"):
             runtime.subscribe_all()
-        for work in (runtime.run_snapshot("r1"), runtime.cancel_run("r1"), runtime.resume()):
+        for work in (runtime.run_snapshot("r1"), runtime.cancel_run("r1"), runtime.core.resume()):
             with pytest.raises(Rejected, match="missing required runtime port: run journal"):
                 await work
         assert runtime.registered_run_count == 0
@@ -226,7 +234,7 @@ def test_an_empty_runtime_can_be_built_and_names_the_missing_part_on_use() -> No
     async def story() -> None:
         runtime = AgentRuntime.builder().build()
         assert runtime.registered_run_count == 0
-        for use in (runtime.resume(), runtime.run_status("r1"), runtime.start_run(request())):
+        for use in (runtime.core.resume(), runtime.handle("r1").status(), runtime.start_run(request())):
             with pytest.raises(Rejected, match="missing required runtime port: run journal"):
                 await use
         with pytest.raises(Rejected, match="agent event bus") as caught:
@@ -245,7 +253,7 @@ def test_a_runtime_without_a_content_store_drives_nothing() -> None:
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock()))
         runtime = builder.build()
         with pytest.raises(Rejected, match="missing required runtime port: content resolver"):
-            await runtime.resume()
+            await runtime.core.resume()
         assert store.writes == []
 
     play(story())
@@ -275,7 +283,7 @@ def test_the_default_package_is_added_and_used_by_requests_that_name_none() -> N
 def test_two_default_packages_are_refused_and_the_second_may_replace_the_first() -> None:
     builder = AgentRuntime.builder().default_package(package_of())
     other = package_of(Agent("other", model="a/b"))
-    with pytest.raises(Rejected, match="port default_package_id was given before"):
+    with pytest.raises(Rejected, match="option default_package_id was given before"):
         builder.default_package(other)
     builder.default_package(other, replace=True)
 
@@ -381,7 +389,7 @@ def test_hooks_and_sinks_are_found_by_the_packages_that_name_them() -> None:
         package = package_of(shop(tools=[], hooks=[note.spec], output_sinks=[OutputSinkSpec(sink_id="box")]))
         builder = whole().default_package(package).provider("scripted", model_of("done"))
         async with builder.hook_executor_registry([note]).output_sink(Noting()).build() as runtime:
-            stream = runtime.subscribe_session("session:r1")
+            stream = runtime.sessions.subscribe("session:r1")
             await runtime.run_text(request())
             async for event in stream:
                 if len(seen) == 2:
@@ -397,11 +405,11 @@ def test_hooks_and_sinks_are_found_by_the_packages_that_name_them() -> None:
 
 ATTENDED: dict[str, tuple[Callable[[Builder], Builder], bool]] = {
     "no dispatcher": (lambda b: b, False),
-    "attended": (lambda b: b.attended(), True),
-    "not attended": (lambda b: b.attended(is_attended=False), False),
+    "attended": (lambda b: b.options(is_attended=True), True),
+    "not attended": (lambda b: b.options(is_attended=False), False),
     "a dispatcher": (lambda b: b.approval_dispatcher(SilentDispatcher()), True),
     "a dispatcher, not attended": (
-        lambda b: b.approval_dispatcher(SilentDispatcher()).attended(is_attended=False),
+        lambda b: b.approval_dispatcher(SilentDispatcher()).options(is_attended=False),
         False,
     ),
 }
@@ -435,9 +443,11 @@ def test_clock_names_chance_rules_and_secrets_are_those_that_were_given() -> Non
         store, clock = CountingStore(), FakeClock()
         model = model_of("the code is hunter22hunter22")
         builder = whole(store).agent(shop(model)).default_package_id("shop")
-        builder.clock(clock).ids(sequential_ids()).random(seeded_random(1)).secrets(["hunter22hunter22"])
-        async with builder.rules(Rules(steps_max=1)).build() as runtime:
-            handle = await runtime.start("shop", "go: hunter22hunter22")
+        builder.options(
+            clock=clock, ids=sequential_ids(), random=seeded_random(1), secrets=["hunter22hunter22"]
+        )
+        async with builder.options(rules=Rules(steps_max=1)).build() as runtime:
+            handle = await runtime.start_run("shop", "go: hunter22hunter22")
             result = await handle.wait()
             assert result.status is RunStatus.COMPLETED
             assert "hunter22" not in result.output
@@ -456,15 +466,15 @@ def test_sinks_and_models_that_were_given_can_be_seen() -> None:
 
 
 def test_a_change_of_package_is_named_or_refused() -> None:
-    AgentRuntime.builder().package_change(PackageChange.MOVE)
+    AgentRuntime.builder().options(package_change=PackageChange.MOVE)
     with pytest.raises(Rejected, match="package_change must be one of continue, move, refuse; found 'jump'"):
-        AgentRuntime.builder().package_change("jump")  # pyright: ignore[reportArgumentType]
+        AgentRuntime.builder().options(package_change="jump")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["ghp_" + "a1B2" * 9, "ada-secret-name"])
 def test_a_responder_with_a_masked_name_is_refused(name: str) -> None:
     # After masking, any responder named "[redacted]" would match.
-    builder = AgentRuntime.builder().secrets(["ada-secret-name"]).responders(["bob", name])
+    builder = AgentRuntime.builder().options(secrets=["ada-secret-name"], responders=["bob", name])
     with pytest.raises(Rejected, match="name of a responder would be masked") as refused:
         builder.build()
     assert name not in str(refused.value)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass import LLMMessage, LLMStreamChunk, LLMUsage, Rejected, ToolCall, ToolCallDelta
+from windlass.ports.model import BilledRequest
 from windlass.testing import Answer, Cassette, ScriptedModel, call, say
 from windlass_protocol import JsonObject
 
@@ -32,7 +33,8 @@ def text(chunks: Sequence[LLMStreamChunk]) -> str:
 
 def test_a_recorded_answer_is_played_without_a_provider(tmp_path: Path) -> None:
     path = tmp_path / "tapes" / "a.jsonl"
-    usage = LLMUsage(3, 4)
+    billed = BilledRequest("chat", {"prompt_tokens": 3}, "m", more={"web_searches": 1})
+    usage = LLMUsage(3, 4, billed=(billed,))
     answer = say("Hello", reasoning="Hm.", usage=usage) + call("look", {"item": "key"}, call_id="c")
     answer += Answer(provider_data={"me": 1})
     first = play(Cassette(path, ScriptedModel([answer], chunk_chars=3)))
@@ -43,6 +45,8 @@ def test_a_recorded_answer_is_played_without_a_provider(tmp_path: Path) -> None:
     assert (deltas[0].id, deltas[0].name) == ("c", "look")
     assert json.loads("".join(delta.arguments_delta for delta in deltas)) == {"item": "key"}
     assert (again[-1].usage, again[-1].finish_reason) == (usage, "tool-calls")
+    assert again[-1].usage is not None
+    assert again[-1].usage.billed == (billed,)
     assert again[-1].provider_data == {"me": 1}
 
 

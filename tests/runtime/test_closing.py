@@ -33,8 +33,8 @@ def test_waits_and_streams_of_a_closed_runtime_raise_unavailable(tmp_path: Path,
             if is_durable
             else AgentRuntime.in_memory([agent])
         )
-        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-        stream = runtime.subscribe_session("nobody")
+        handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
+        stream = runtime.sessions.subscribe("nobody")
         waits = [asyncio.ensure_future(handle.wait()), asyncio.ensure_future(anext(stream))]
         async for event in handle.events():
             if event.type == "step.started":
@@ -90,7 +90,7 @@ def test_waits_and_streams_go_on_when_a_disk_that_failed_works_again(
         gate = asyncio.Event()
         store = await SqliteStore.open(tmp_path / "store.db", durability="process", connect=broken)
         async with runtime_on(store, [shop(talker(gate))]) as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             stream = handle.events()
             while (await anext(stream)).type != "step.started":
                 pass
@@ -115,16 +115,16 @@ def test_a_runtime_that_was_closed_is_not_opened_again(was_open: bool) -> None:
     async def story() -> None:
         runtime = AgentRuntime.in_memory([shop()])
         if was_open:
-            await runtime.resume()
+            await runtime.core.resume()
         await runtime.aclose()
         with pytest.raises(Unavailable, match="opened on the same store"):
-            await runtime.resume()
+            await runtime.core.resume()
         with pytest.raises(Unavailable, match="opened on the same store"):
             async with runtime:
                 pass
         with pytest.raises(Unavailable, match="opened on the same store"):
-            await runtime.start("shop", "go")
+            await runtime.start_run("shop", "go")
         with pytest.raises(Unavailable, match=r"the store is closed; .* opens it again"):
-            await runtime.run_status("r1")
+            await runtime.handle("r1").status()
 
     play(story())

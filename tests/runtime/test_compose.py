@@ -92,7 +92,7 @@ def test_a_run_of_an_agent_that_the_runtime_does_not_have_is_refused() -> None:
     async def story() -> None:
         runtime = AgentRuntime.in_memory([shop()])
         with pytest.raises(Rejected, match="unknown agent: other") as caught:
-            await runtime.start("other", "go", run_id="r1")
+            await runtime.start_run("other", "go", run_id="r1")
         assert caught.value.kind is ErrorKind.INVALID_PACKAGE
         assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
         assert caught.value.causal_ids.run_id == "r1"
@@ -105,7 +105,7 @@ def test_every_option_of_a_run_reaches_its_records_and_its_model() -> None:
         model = model_of('"yes"')
         source = SourceRef(kind=SourceKind.USER, id="ada")
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 "shop",
                 "go",
                 session_id="s1",
@@ -137,10 +137,10 @@ def test_a_run_takes_parts_and_limits_of_a_wire_request_and_generates_missing_id
         model = model_of("one", "two")
         agent = shop(model)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            first = await runtime.start(
+            first = await runtime.start_run(
                 agent, (TextPart(text="hello"),), budget=BudgetLimits(max_steps=1), session_id=None
             )
-            second = await runtime.start(agent, "go", run_id=None, output=None, context=None)
+            second = await runtime.start_run(agent, "go", run_id=None, output=None, context=None)
             results = [await first.wait(), await second.wait()]
             assert [result.output for result in results] == ["one", "two"]
             assert len({result.run_id for result in results}) == 2
@@ -153,7 +153,7 @@ def test_a_run_takes_parts_and_limits_of_a_wire_request_and_generates_missing_id
 def test_a_misspelt_agent_is_refused_with_the_names_there_are() -> None:
     runtime = AgentRuntime.in_memory([shop(), Agent("clerk", model=model_of())])
     for work in (
-        runtime.start("shp", "go"),
+        runtime.start_run("shp", "go"),
         runtime.start_run(RunRequest(run_id="r1", agent_id="shp", input="go")),
     ):
         with pytest.raises(Rejected, match="unknown agent: shp; this runtime has clerk, shop;"):
@@ -210,7 +210,7 @@ def test_a_timed_out_wait_names_the_status_and_the_open_requests() -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}) + call("mail", {"to": "bob"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             with pytest.raises(TimeoutError) as caught:
                 await handle.wait(timeout=0)
@@ -225,7 +225,7 @@ def test_a_wait_for_a_run_that_is_at_work_says_so() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         async with AgentRuntime.in_memory([shop(ScriptedModel([Answer("done", gate=gate)]))]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "step.started")
             with pytest.raises(TimeoutError) as caught:
                 await handle.wait(timeout=0.001)
@@ -266,7 +266,7 @@ def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
         )
         assert list(runtime.output_sinks) == ["box"]
         async with runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
             assert asked.responders == ("ada",)
@@ -283,7 +283,7 @@ def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
 def test_an_opened_runtime_is_attended_by_default(tmp_path: Path, is_attended: bool | None) -> None:
     async def ends(runtime: AgentRuntime) -> RunStatus:
         async with runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             async for event in handle.events():
                 if event.type in ("run.waiting", "run.completed"):
                     break

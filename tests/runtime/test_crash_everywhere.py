@@ -26,6 +26,7 @@ def desk(effect: Literal["idempotent", "once"], paid: Counter[str]) -> Agent:
     return Agent("desk", model=ScriptedModel(by_history(SCRIPT)), tools=[look, pay])
 
 
+@pytest.mark.slow
 def test_a_run_ends_alike_after_a_crash_at_each_call_of_the_store() -> None:
     paid: Counter[str] = Counter()
     points: list[str] = []
@@ -41,6 +42,7 @@ def test_a_run_ends_alike_after_a_crash_at_each_call_of_the_store() -> None:
     assert repeated, "no crash was in the middle of the payment"
 
 
+@pytest.mark.slow
 def test_an_interrupted_call_that_must_happen_once_is_a_request() -> None:
     paid: Counter[str] = Counter()
     kinds: Counter[object] = Counter()
@@ -59,6 +61,7 @@ def test_an_interrupted_call_that_must_happen_once_is_a_request() -> None:
     assert totals == {0, 1}, "the crash was before the payment, or after it"
 
 
+@pytest.mark.slow
 def test_a_tool_that_repeats_what_must_happen_once_is_found() -> None:
     paid: Counter[str] = Counter()
     totals = set[int]()

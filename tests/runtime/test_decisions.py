@@ -54,9 +54,9 @@ def causes(run: DecisionRun) -> list[str | None]:
 
 
 async def run_of(runtime: AgentRuntime, **parts: Unpack[RunOptions]) -> DecisionRun:
-    handle = await runtime.start("shop", "Buy tea.", **parts)
+    handle = await runtime.start_run("shop", "Buy tea.", **parts)
     await handle.wait(timeout=300)
-    return await runtime.decisions(handle.run_id)
+    return await runtime.handle(handle.run_id).decisions()
 
 
 def test_a_run_of_the_loop_is_in_the_ledger_without_a_line_of_code() -> None:
@@ -99,16 +99,16 @@ def test_a_call_that_waits_for_consent_is_pending_also_after_a_restart_and_faile
         script = [call("mail", {"to": "ada"}), say("Not sent.")]
         store = tmp_path / "a.db"
         async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
-            await until(await runtime.start("shop", "Write.", run_id="r1"), "run.waiting")
-            before = await runtime.decisions("r1")
+            await until(await runtime.start_run("shop", "Write.", run_id="r1"), "run.waiting")
+            before = await runtime.handle("r1").decisions()
         assert (before.status, successes(before)) == (DecisionRunStatus.RUNNING, [None])
         async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
-            assert await runtime.decisions("r1") == before
+            assert await runtime.handle("r1").decisions() == before
             handle = runtime.handle("r1")
             (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "deny", text="Too early.")
             await handle.wait(timeout=300)
-            run = await runtime.decisions("r1")
+            run = await runtime.handle("r1").decisions()
         assert successes(run) == [False, True]
         assert (causes(run), run.problems[0].description) == (
             ["denied"],
@@ -124,7 +124,7 @@ def test_only_the_run_that_is_asked_for_is_read() -> None:
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
             for name in ("r1", "r2", "r3"):
                 await run_of(runtime, run_id=name, session_id="s")
-            runs = [await runtime.decisions(name) for name in ("r1", "r2", "r3")]
+            runs = [await runtime.handle(name).decisions() for name in ("r1", "r2", "r3")]
         assert [ids(run) for run in runs] == [["step_0"], ["step_0.0", "step_1"], ["step_0"]]
         assert [run.id for run in runs] == ["r1", "r2", "r3"]
 
@@ -144,16 +144,18 @@ def test_a_queued_or_unknown_run_has_no_ledger() -> None:
         agent = shop(ScriptedModel([call("wait_for_it"), say("one"), say("two")]), tools=[wait_for_it])
         async with AgentRuntime.in_memory([agent]) as runtime:
             with pytest.raises(Conflict, match="unknown run: ghost"):
-                await runtime.decisions("ghost")
-            first = await runtime.start("shop", "go", run_id="r1", session_id="s")
+                await runtime.handle("ghost").decisions()
+            first = await runtime.start_run("shop", "go", run_id="r1", session_id="s")
             await until(first, "action.started")
-            second = await runtime.start("shop", "go", run_id="r2", session_id="s")
+            second = await runtime.start_run("shop", "go", run_id="r2", session_id="s")
             with pytest.raises(Conflict, match="the run has not started"):
-                await runtime.decisions("r2")
-            assert successes(await runtime.decisions("r1")) == [None], "a run under way can be asked for"
+                await runtime.handle("r2").decisions()
+            assert successes(await runtime.handle("r1").decisions()) == [None], (
+                "a run under way can be asked for"
+            )
             gate.set()
             await second.wait(timeout=300)
-            assert successes(await runtime.decisions("r2")) == [True]
+            assert successes(await runtime.handle("r2").decisions()) == [True]
 
     play(story())
 
@@ -189,14 +191,14 @@ def test_options_are_those_of_the_version_that_chose_when_a_run_moved(tmp_path: 
         old = shop(script)
         new = Agent("shop", model=script, tools=[*old.tools, ask_question])
         async with AgentRuntime.open(tmp_path / "a.db", agents=[old]) as runtime:
-            await until(await runtime.start("shop", "Write.", run_id="r1"), "run.waiting")
+            await until(await runtime.start_run("shop", "Write.", run_id="r1"), "run.waiting")
         moves = await AgentRuntime.open(tmp_path / "a.db", agents=[new], package_change=PackageChange.MOVE)
         async with moves as runtime:
             handle = runtime.handle("r1")
             (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             await handle.wait(timeout=300)
-            run = await runtime.decisions("r1")
+            run = await runtime.handle("r1").decisions()
         assert (options(run), options(run, 1)) == (
             [ANSWER, "look", "mail"],
             ["ask_question", ANSWER, "look", "mail"],
@@ -239,9 +241,9 @@ def test_retries_repairs_and_compactions_are_in_the_ledger() -> None:
         assert causes(run) == ["provider_failure", "output_contract"]
         guide = Guide(steps=12, threshold=4_000)
         async with AgentRuntime.in_memory([walker(guide)]) as runtime:
-            handle = await runtime.start("walker", TASK)
+            handle = await runtime.start_run("walker", TASK)
             await handle.wait(timeout=300)
-            walk = await runtime.decisions(handle.run_id)
+            walk = await runtime.handle(handle.run_id).decisions()
         assert guide.summaries
         assert ids(walk) == [*(f"step_{step}.0" for step in range(12)), "step_12"]
         assert all(successes(walk))

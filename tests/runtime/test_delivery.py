@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from tests.runtime.engine.hook_rig import Box, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.agent.agent import Agent, check_sink, receipt_of
-from windlass.engine.effects import deliver
+from windlass.engine.delivery import deliver
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.limits import DELIVERY_ATTEMPTS_MAX, DELIVERY_TIMEOUT_MS, RECEIPT_BYTES_MAX, SINKS_PER_AGENT_MAX
 from windlass.ports.host import Delivery
@@ -162,7 +162,7 @@ def test_a_run_that_needs_a_sink_that_is_not_there_does_not_start():
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
         async with AgentRuntime.in_memory([agent]) as runtime:
             with pytest.raises(Rejected, match="output sink box"):
-                await runtime.start(agent, "go")
+                await runtime.start_run(agent, "go")
 
     play(story())
 
@@ -189,10 +189,10 @@ def test_the_same_output_twice_in_a_session_is_delivered_once_under_dedupe_by_ou
         agent = shop(lambda _messages: say("done"), Ledger(), output_sinks=[spec])
         async with AgentRuntime.in_memory([agent], output_sinks=[box]) as runtime:
             for run_id in ("r1", "r2"):
-                handle = await runtime.start(agent, "go", session_id="s1", run_id=run_id)
+                handle = await runtime.start_run(agent, "go", session_id="s1", run_id=run_id)
                 await handle.wait(timeout=300)
             await events_of(runtime, until=["delivery.completed", "delivery.deduped"])
-            return [*await runtime.deliveries("r1"), *await runtime.deliveries("r2")]
+            return [*await runtime.handle("r1").deliveries(), *await runtime.handle("r2").deliveries()]
 
     states = play(story())
     assert [one.stage.value for one in states] == ["completed", "deduped"]
@@ -208,17 +208,21 @@ def test_a_slow_sink_holds_up_neither_the_next_run_nor_its_cancelling():
         answers = iter([say("one"), held, say("three")])
         agent = shop(lambda _messages: next(answers), Ledger(), output_sinks=[BOX])
         async with AgentRuntime.in_memory([agent], output_sinks=[box]) as runtime:
-            first = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            first = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await first.wait(timeout=300)
-            second = await runtime.start(agent, "go", session_id="s1", run_id="r2")
+            second = await runtime.start_run(agent, "go", session_id="s1", run_id="r2")
             await events_of(runtime, until=["step.started", "step.started"])
             await second.cancel()
             assert (await second.wait(timeout=300)).status == "cancelled"
-            third = await runtime.start(agent, "go", session_id="s1", run_id="r3")
+            third = await runtime.start_run(agent, "go", session_id="s1", run_id="r3")
             assert (await third.wait(timeout=300)).output == "three"
             gate.set()
             await events_of(runtime, until=["delivery.completed", "delivery.completed"])
-            return [one.stage.value for run_id in ("r1", "r3") for one in await runtime.deliveries(run_id)]
+            return [
+                one.stage.value
+                for run_id in ("r1", "r3")
+                for one in await runtime.handle(run_id).deliveries()
+            ]
 
     assert play(story()) == ["completed", "completed"]
 
@@ -227,7 +231,7 @@ async def left_behind(path: Path, box: Box, until: str) -> None:
     """A runtime that is closed while its sink hangs, which looks like a crash."""
     agent = shop([say("done")], Ledger(), output_sinks=[BOX])
     async with AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
-        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
         await handle.wait(timeout=300)
         await events_of(runtime, until=[until])
 
@@ -242,7 +246,7 @@ def test_a_delivery_that_a_restart_interrupted_is_unknown_and_not_made_again(tmp
             events = await events_of(runtime, until=["delivery.unknown"])
             result = await runtime.handle("r1").wait(timeout=300)
             assert (result.status, result.output) == ("completed", "done")
-            return await runtime.deliveries("r1"), [event.type for event in events]
+            return await runtime.handle("r1").deliveries(), [event.type for event in events]
 
     states, types = play(story())
     assert [(one.stage.value, one.sink_id) for one in states] == [("unknown", "box")]
@@ -258,7 +262,7 @@ def test_a_delivery_that_was_recorded_is_not_made_again_after_a_restart(tmp_path
         await left_behind(tmp_path / "app.db", box, "delivery.completed")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[later]) as runtime:
-            return await runtime.deliveries("r1")
+            return await runtime.handle("r1").deliveries()
 
     (state,) = play(story())
     assert (state.stage.value, state.receipt) == ("completed", {"id": 1})
@@ -275,7 +279,7 @@ def test_the_output_of_a_run_goes_to_no_sink_that_its_agent_got_later(tmp_path: 
             tmp_path / "app.db", agents=[agent], output_sinks=[Box(), later], package_change="move"
         ) as runtime:
             await events_of(runtime, until=["delivery.unknown"])
-            return await runtime.deliveries("r1")
+            return await runtime.handle("r1").deliveries()
 
     assert [one.sink_id for one in play(story())] == ["box"]
     assert later.got == []
@@ -294,10 +298,10 @@ def test_a_delivery_that_ends_while_the_runtime_closes_is_recorded(tmp_path: Pat
     async def story() -> tuple[DeliveryState, ...]:
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[Slow()]) as runtime:
-            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
+            await (await runtime.start_run(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
             await gate.wait()
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[Box()]) as runtime:
-            return await runtime.deliveries("r1")
+            return await runtime.handle("r1").deliveries()
 
     (state,) = play(story())
     assert (state.stage.value, state.receipt) == ("completed", {"slow": True})
@@ -307,7 +311,7 @@ def test_a_runtime_is_asked_only_about_runs_that_were_started():
     async def story() -> None:
         async with AgentRuntime.in_memory([]) as runtime:
             with pytest.raises(Conflict):
-                await runtime.deliveries("nobody")
+                await runtime.handle("nobody").deliveries()
 
     play(story())
 
@@ -321,10 +325,10 @@ def test_in_the_time_of_a_test_a_hanging_sink_costs_a_minute_and_the_result_noth
         async with AgentRuntime.in_memory(
             [agent], output_sinks=[Box(asyncio.Event())], machine=machine
         ) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             result = await handle.wait()
             await events_of(runtime, until=["delivery.unknown"])
-            return result.output, await runtime.deliveries("r1")
+            return result.output, await runtime.handle("r1").deliveries()
 
     output, (state,) = run_in_fake_time(story(), clock=clock)
     assert (output, state.stage.value) == ("done", "unknown")

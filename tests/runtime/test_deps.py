@@ -98,12 +98,12 @@ def test_the_types_of_a_handle_follow_from_the_agent() -> None:
         agent = Agent("desk", model=model_of(ANSWER), deps=Deps, output=Answer, tools=[whoami])
         plain = Agent("guide", model=model_of("Hello."))
         async with AgentRuntime.in_memory([agent, plain], deps={agent: make_deps}) as runtime:
-            handle = await runtime.start(agent, "Where is it?", run_id="r1")
+            handle = await runtime.start_run(agent, "Where is it?", run_id="r1")
             assert_type(handle, RunHandle[Answer])
             assert (await handle.wait()).output == Answer(text="Here.", cents=990)
             assert_type(runtime.handle("r1"), RunHandle[str])
             assert (await runtime.handle("r1").wait()).output == ANSWER
-            said = await (await runtime.start(plain, "Hello?")).wait()
+            said = await (await runtime.start_run(plain, "Hello?")).wait()
             assert_type(said, RunResult)
 
     play(story())
@@ -116,7 +116,7 @@ def test_dependencies_of_another_type_are_an_error_in_the_editor_and_at_the_star
             await agent.run("Who?", deps="ann")  # pyright: ignore[reportArgumentType]
         async with AgentRuntime.in_memory([agent]) as runtime:
             with pytest.raises(Rejected, match="deps must be a Deps, found int"):
-                await runtime.start(agent, "Who?", deps=7)  # pyright: ignore[reportArgumentType]
+                await runtime.start_run(agent, "Who?", deps=7)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     play(story())
 
@@ -185,7 +185,7 @@ def test_a_factory_makes_them_for_each_run(factory: Callable[[RunInfo], Deps]) -
         of_agent = Agent("own", model=agent.model, deps=factory, tools=[whoami])
         async with AgentRuntime.in_memory([agent, of_agent], deps={agent: factory}) as runtime:
             for number, one in enumerate((agent, of_agent, "desk")):
-                handle = await runtime.start(one, "Who?", session_id=f"s-{number}", owner="ann")
+                handle = await runtime.start_run(one, "Who?", session_id=f"s-{number}", owner="ann")
                 await handle.wait()
                 assert told(model) == f"ann of s-{number} asks"
 
@@ -196,11 +196,11 @@ def test_dependencies_of_the_start_come_before_the_factory_and_are_forgotten_at_
     async def story() -> None:
         agent, model = desk()
         async with AgentRuntime.in_memory([agent], deps={agent: make_deps}) as runtime:
-            handle = await runtime.start(agent, "Who?", deps=Deps("bob"))
+            handle = await runtime.start_run(agent, "Who?", deps=Deps("bob"))
             await handle.wait()
             assert told(model) == "bob asks"
             await runtime.aclose()
-            assert runtime.ports.deps.given == {}
+            assert runtime.core.ports.deps.given == {}
 
     play(story())
 
@@ -216,7 +216,7 @@ def test_a_factory_sees_the_run() -> None:
         agent, _ = desk()
         source = SourceRef(kind=SourceKind.USER, id="ann")
         async with AgentRuntime.in_memory([agent], deps={agent: make}, tenant="acme") as runtime:
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 agent,
                 "Who?",
                 run_id="r1",
@@ -254,7 +254,7 @@ def test_a_tool_knows_the_owner_source_and_metadata_of_its_run() -> None:
         agent = Agent("a", model=ScriptedModel([call("look"), call("look"), say("done")]), tools=[look])
         async with AgentRuntime.in_memory([agent]) as runtime:
             facts: dict[str, Any] = {"owner": "ann", "source": source, "metadata": {"plan": {"name": "gold"}}}
-            await (await runtime.start(agent, "Look.", **facts)).wait()
+            await (await runtime.start_run(agent, "Look.", **facts)).wait()
         first, second = seen
         assert (first.owner, first.source, first.deps) == ("ann", source, None)
         assert second.metadata == {"plan": "changed"}
@@ -277,7 +277,7 @@ def test_a_start_without_dependencies_is_refused_and_writes_nothing() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
             for one in (agent, "desk"):
                 with pytest.raises(Rejected, match="agent desk needs dependencies"):
-                    await runtime.start(one, "Who?", run_id="r1")
+                    await runtime.start_run(one, "Who?", run_id="r1")
             assert (await runtime.sessions.list()).items == ()
         assert model.requests == []
 
@@ -288,10 +288,10 @@ def test_a_refused_start_keeps_the_dependencies_of_the_run_that_is_there() -> No
     async def story() -> None:
         agent, model = desk(call("refund", {"cents": 5}), say(ANSWER))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "Refund.", run_id="r1", deps=Deps("ann"))
+            handle = await runtime.start_run(agent, "Refund.", run_id="r1", deps=Deps("ann"))
             await until(handle, "run.waiting")
             with pytest.raises(Exception, match="r1"):
-                await runtime.start(agent, "Something else.", run_id="r1", deps=Deps("bob"))
+                await runtime.start_run(agent, "Something else.", run_id="r1", deps=Deps("bob"))
             async for request in handle.requests():
                 assert isinstance(request, Approval)
                 await request.approve()
@@ -302,7 +302,9 @@ def test_a_refused_start_keeps_the_dependencies_of_the_run_that_is_there() -> No
 
 WRONG: dict[str, Callable[[], object]] = {
     "tool whoami takes ToolContext[Deps], and the agent has no dependencies; write Agent": lambda: Agent(
-        "a", model="demo/x", tools=[whoami]
+        "a",
+        model="demo/x",
+        tools=[whoami],  # pyright: ignore[reportArgumentType]
     ),
     "tool whoami takes ToolContext[Deps], and the dependencies of the agent are int": lambda: Agent(
         "a",
@@ -387,7 +389,7 @@ def test_a_factory_without_a_return_type_that_makes_other_dependencies_leaves_th
             return 7
 
         async with AgentRuntime.in_memory([agent], deps={agent: loose}) as runtime:
-            await runtime.start(agent, "Who?", run_id="r1")
+            await runtime.start_run(agent, "Who?", run_id="r1")
             await left.wait()
         assert "the dependencies of agent desk failed (it made int, expected Deps)" in caplog.text
         assert model.requests == []
@@ -416,7 +418,7 @@ def test_mode_may_be_a_text() -> None:
     async def story() -> None:
         agent = Agent("a", model=model_of("x"))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            run = await runtime.start(agent, "Hi.", mode="task")
+            run = await runtime.start_run(agent, "Hi.", mode="task")
             assert (await run.wait()).status is RunStatus.COMPLETED
             started = [one async for one in run.events() if one.type == "run.started"]
             assert started[0].data["mode"] == RunMode.TASK
@@ -459,11 +461,11 @@ def test_a_subagent_uses_the_dependencies_of_its_caller() -> None:
         factories: Any = {} if is_given else {"deps": {lead: make_deps}}
         async with AgentRuntime.in_memory([lead], **factories) as runtime:
             given = Deps("ann") if is_given else None
-            handle = await runtime.start(lead, "Go.", deps=given, session_id="s1", owner="bob")
+            handle = await runtime.start_run(lead, "Go.", deps=given, session_id="s1", owner="bob")
             assert (await handle.wait(timeout=300)).output == "done"
             assert told(below).startswith("ann asks" if is_given else "bob of ")
             await runtime.aclose()
-            assert runtime.ports.deps.given == {}
+            assert runtime.core.ports.deps.given == {}
 
     play(story(True))
     play(story(False))
@@ -488,7 +490,7 @@ class Left(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._event = asyncio.Event()
-        logging.getLogger("windlass.engine.engine").addHandler(self)
+        logging.getLogger("windlass.engine").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         if "waits for another process" in record.getMessage():
@@ -496,7 +498,7 @@ class Left(logging.Handler):
 
     async def wait(self) -> None:
         await self._event.wait()
-        logging.getLogger("windlass.engine.engine").removeHandler(self)
+        logging.getLogger("windlass.engine").removeHandler(self)
 
 
 def test_a_run_without_its_dependencies_waits_until_the_same_start_gives_them(
@@ -508,17 +510,17 @@ def test_a_run_without_its_dependencies_waits_until_the_same_start_gives_them(
         left = Left()
         agent, _ = desk(*script)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "Refund.", run_id="r1", deps=Deps("ann"))
+            handle = await runtime.start_run(agent, "Refund.", run_id="r1", deps=Deps("ann"))
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
-            assert runtime.ports.deps.given == {"r1": Deps("ann")}
+            assert runtime.core.ports.deps.given == {"r1": Deps("ann")}
         agent, model = desk(*script)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             await runtime.handle("r1").answer(request.request_id, "approve")
             await left.wait()
             assert "the dependencies of agent desk are not in this process" in caplog.text
             assert model.requests == []
-            handle = await runtime.start(agent, "Refund.", run_id="r1", deps=Deps("bob"))
+            handle = await runtime.start_run(agent, "Refund.", run_id="r1", deps=Deps("bob"))
             assert (await handle.wait(timeout=300)).output.cents == 990
             assert told(model) == "bob got 5"
 
@@ -539,7 +541,7 @@ def test_a_factory_that_fails_leaves_the_run_for_a_later_attempt(
         async with AgentRuntime.open(
             tmp_path / "a.db", agents=[agent], deps={agent: broken}, secrets=["hunter2-hunter2"]
         ) as runtime:
-            handle = await runtime.start(agent, "Who?", run_id="r1")
+            handle = await runtime.start_run(agent, "Who?", run_id="r1")
             await left.wait()
             assert "factory of the dependencies of agent desk failed (ConnectionError)" in caplog.text
             assert "hunter2-hunter2" not in caplog.text
@@ -578,7 +580,7 @@ desk = Agent("desk", model=model, deps=make_deps, tools=[note])
 
 async def main() -> None:
     async with AgentRuntime.open("app.db", agents=[desk]) as runtime:
-        run = await runtime.start(desk, "Note it.", run_id="r1", owner="ann")
+        run = await runtime.start_run(desk, "Note it.", run_id="r1", owner="ann")
         await run.wait()
         print(model.requests[-1].messages[-1].content)
 
@@ -586,6 +588,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_dependencies_are_made_anew_after_a_kill_and_are_in_no_record(tmp_path: Path) -> None:
     def start() -> tuple[int, str]:
         command = [sys.executable, "-c", CRASHING]

@@ -23,7 +23,7 @@ from windlass.agent.policy import allow_start
 from windlass.agent.skills import Skill
 from windlass.feed import Feed
 from windlass.limits import RESOLVER_TIMEOUT_MS_MAX, RESOLVERS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, crash_everywhere, say
 from windlass_protocol import ErrorKind, InputRequest, InputResponse, RunResult
 from windlass_protocol.generated.values import ResolverScopeValue as Scope
@@ -44,7 +44,7 @@ async def opened(agent: Agent, path: Path | None = None, **options: Any) -> Asyn
 
 
 async def ran(runtime: AgentRuntime, agent: Agent, run_id: str = "r1") -> RunResult:
-    handle = await runtime.start(agent, f"go {run_id}", run_id=run_id, session_id="s")
+    handle = await runtime.start_run(agent, f"go {run_id}", run_id=run_id, session_id="s")
     return await handle.wait(timeout=STORY_S_MAX)
 
 
@@ -118,7 +118,7 @@ def test_an_instructions_function_is_called_at_each_turn_with_the_run() -> None:
     async def story() -> None:
         async with opened(agent) as runtime:
             await ran(runtime, agent, "r1")
-            await runtime.change_state("s", {"name": "Ann"})
+            await runtime.sessions.change_state("s", {"name": "Ann"})
             await ran(runtime, agent, "r2")
 
     play(story())
@@ -233,7 +233,7 @@ def waiting(texts: list[str], description: str = "Does it.") -> Agent:
 async def _until_asked(path: Path) -> None:
     agent = waiting(["first telling"])
     async with opened(agent, path) as runtime:
-        handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+        handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
         await until(handle, "run.waiting")
 
 
@@ -321,6 +321,7 @@ def test_with_move_a_run_goes_on_with_the_new_parts_and_asks_again(tmp_path: Pat
     play(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
 def test_a_call_that_a_killed_process_left_is_made_again_with_the_tool_given_anew(
     tmp_path: Path, scope: Scope
@@ -357,7 +358,7 @@ def test_a_grant_for_the_session_is_for_the_tool_as_it_was_described(second: str
         async with opened(agent) as runtime:
             asked = 0
             for run_id in ("r1", "r2"):
-                handle = await runtime.start(agent, "go", run_id=run_id, session_id="s")
+                handle = await runtime.start_run(agent, "go", run_id=run_id, session_id="s")
                 async for event in handle.events():
                     if event.type == "run.waiting":
                         asked += 1
@@ -426,6 +427,7 @@ def at_scope(parts: dict[str, Any], scope: Scope) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["turn", "step"])
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_resolver_that_fails_fails_the_run_and_the_session_goes_on(name: str, scope: Scope) -> None:
@@ -482,7 +484,7 @@ def test_a_run_is_cancelled_while_its_resolver_takes_its_time(scope: Scope) -> N
 
         agent = Agent("a", model=ScriptedModel([say("x")]), instructions=dynamic(slow, at=scope, name="slow"))
         async with opened(agent) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             await asked.wait()
             await handle.cancel()
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "cancelled"
@@ -507,7 +509,7 @@ def test_a_runtime_closes_while_a_resolver_takes_its_time_and_the_run_goes_on(tm
             return Agent("a", model=ScriptedModel([say("x")]), instructions=dynamic(slow, name="slow"))
 
         async with opened(agent(), tmp_path / "app.db") as runtime:
-            await runtime.start("a", "go", run_id="r1", session_id="s")
+            await runtime.start_run("a", "go", run_id="r1", session_id="s")
             await asked.wait()
         async with opened(agent(), tmp_path / "app.db") as runtime:
             assert (await runtime.handle("r1").wait(timeout=STORY_S_MAX)).output == "x"
@@ -593,6 +595,7 @@ def test_a_package_that_names_a_resolver_needs_its_agent() -> None:
     play(story())
 
 
+@pytest.mark.slow
 def test_an_interrupted_call_of_a_dynamic_tool_keeps_its_approval() -> None:
     paid = Counter[str]()
 
@@ -633,7 +636,7 @@ def test_the_ledger_lists_dynamic_tools_among_the_options(scope: Scope) -> None:
         async with opened(agent) as runtime:
             for run_id in ("r1", "r2"):
                 await ran(runtime, agent, run_id)
-            decisions = (await runtime.decisions("r2")).decisions
+            decisions = (await runtime.handle("r2").decisions()).decisions
             return [[option.id for option in one.options] for one in decisions]
 
     names = ["at_0", "at_1"] if scope == "step" else ["dyn", "dyn"]

@@ -71,7 +71,7 @@ def test_routes_of_the_host_are_among_those_that_are_known() -> None:
     async def story() -> None:
         agent = Agent("a", model="labs/x")
         async with AgentRuntime.in_memory([agent], providers={"lab": model_of()}) as runtime:
-            error = await refusal(lambda: runtime.start(agent, "go"))
+            error = await refusal(lambda: runtime.start_run(agent, "go"))
         assert "; known routes: lab, openai" in error.message
         assert error.message.endswith("; did you mean lab?")
 
@@ -92,56 +92,56 @@ class Mistake:
 
 MISTAKES: dict[str, Mistake] = {
     "metadata": Mistake(
-        lambda runtime: runtime.start("shop", "go", metadata=object()),
+        lambda runtime: runtime.start_run("shop", "go", metadata=object()),
         ErrorCode.REJECTED,
-        "start: metadata is not valid: expected an object, found no JSON: a value of class object; "
+        "start_run: metadata is not valid: expected an object, found no JSON: a value of class object; "
         "write a dictionary of JSON",
     ),
     "mode": Mistake(
-        lambda runtime: runtime.start("shop", "go", mode="chat"),
+        lambda runtime: runtime.start_run("shop", "go", mode="chat"),
         ErrorCode.REJECTED,
-        "start: mode is not valid: expected 'conversation' or 'task', found another string",
+        "start_run: mode is not valid: expected 'conversation' or 'task', found another string",
     ),
     "budget": Mistake(
-        lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
+        lambda runtime: runtime.start_run("shop", "go", budget={"max_token": 3}),
         ErrorCode.REJECTED,
         "budget must be a Budget, such as Budget(max_steps=20)",
     ),
     "message": Mistake(
-        lambda runtime: runtime.start("shop", ["go"]),
+        lambda runtime: runtime.start_run("shop", ["go"]),
         ErrorCode.REJECTED,
-        "start: message.0 is not valid: expected an object, found a string; write a string, or a list of "
+        "start_run: message.0 is not valid: expected an object, found a string; write a string, or a list of "
         "TextPart, ImagePart and FilePart of windlass_protocol",
     ),
     "another message": Mistake(
-        lambda runtime: runtime.start("shop", "stop", session_id="s1", run_id="r1"),
+        lambda runtime: runtime.start_run("shop", "stop", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "run_id r1 is already registered with this runtime, with another request: its message or one of its "
         "options differs; choose another id, or read that run",
     ),
     "another session": Mistake(
-        lambda runtime: runtime.start("shop", "go", session_id="s2", run_id="r1"),
+        lambda runtime: runtime.start_run("shop", "go", session_id="s2", run_id="r1"),
         ErrorCode.CONFLICT,
         "with another request: it is in session s1; choose another id",
     ),
     "another agent": Mistake(
-        lambda runtime: runtime.start("desk", "go", session_id="s1", run_id="r1"),
+        lambda runtime: runtime.start_run("desk", "go", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "with another request: it is of agent shop; choose another id",
     ),
     "state": Mistake(
-        lambda runtime: runtime.change_state("s1", {"plan": object()}),
+        lambda runtime: runtime.sessions.change_state("s1", {"plan": object()}),
         ErrorCode.REJECTED,
         "plan cannot be stored in the state of a session: expected a JSON value, found object; use strings, "
         "numbers, booleans, None, and lists and dictionaries of these",
     ),
     "inside the state": Mistake(
-        lambda runtime: runtime.change_state("s1", {"plan": {"days": [1, object()]}}),
+        lambda runtime: runtime.sessions.change_state("s1", {"plan": {"days": [1, object()]}}),
         ErrorCode.REJECTED,
         "expected a JSON value, found object, at /days/1; use strings",
     ),
     "session": Mistake(
-        lambda runtime: runtime.session_state("nowhere"),
+        lambda runtime: runtime.sessions.state("nowhere"),
         ErrorCode.CONFLICT,
         "unknown session: nowhere; start a run in it first",
     ),
@@ -162,7 +162,7 @@ def test_a_mistaken_call_about_a_run_is_refused_with_advice(name: str) -> None:
     async def story() -> None:
         agents = [shop(), Agent("desk", model=model_of("yes"))]
         async with AgentRuntime.in_memory(agents) as runtime:
-            await (await runtime.start("shop", "go", session_id="s1", run_id="r1")).wait()
+            await (await runtime.start_run("shop", "go", session_id="s1", run_id="r1")).wait()
             error = await refusal(lambda: mistake.work(runtime))
         assert error.code is mistake.code
         assert mistake.words in error.message
@@ -173,7 +173,7 @@ def test_a_mistaken_call_about_a_run_is_refused_with_advice(name: str) -> None:
 def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()], secrets=["hunter2hunter2"]) as runtime:
-            error = await refusal(lambda: runtime.session_state("of-hunter2hunter2"))
+            error = await refusal(lambda: runtime.sessions.state("of-hunter2hunter2"))
         assert "hunter2" not in error.message
         assert "unknown session: of-" in error.message
 
@@ -204,7 +204,7 @@ def test_an_answer_that_is_not_an_option_is_refused_with_the_options(
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
             error = await refusal(lambda: handle.answer(request.request_id, **given))
@@ -219,7 +219,7 @@ def test_a_question_without_options_is_answered_in_words() -> None:
         model = ScriptedModel([call("ask_question", {"prompt": "Where?"}), say("done")])
         agent = Agent("guide", model=model, tools=[ask_question])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
             error = await refusal(lambda: handle.answer(request.request_id, "Oslo"))
@@ -235,7 +235,7 @@ def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)], responders=["ada"]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
             error = await refusal(lambda: handle.answer(request.request_id, "approve"))
@@ -335,8 +335,8 @@ def test_a_failed_typed_run_names_the_errors_of_the_last_answer() -> None:
 def test_a_runtime_is_opened_by_entering_it(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
-            assert (await (await runtime.start("shop", "go", run_id="r1")).wait()).output == "done"
-        error = await refusal(lambda: runtime.start("shop", "go"))
+            assert (await (await runtime.start_run("shop", "go", run_id="r1")).wait()).output == "done"
+        error = await refusal(lambda: runtime.start_run("shop", "go"))
         assert "the runtime was closed" in error.message
         async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
@@ -370,7 +370,7 @@ def test_a_runtime_that_cannot_be_opened_is_not_entered(tmp_path: Path) -> None:
 
 OF_WRONG_TYPES = {
     "a Budget, such as Budget(max_steps=20)",
-    "a RunRequest; start() takes an agent and a message",
+    "a RunRequest; start_run() takes an agent and a message too",
     # Met by the Python program that defines the agents: a server refuses them before it serves.
     " are not in this process; start the run again with deps=…, or open the runtime with a factory: "
     "deps={agent: factory}",
@@ -393,20 +393,6 @@ def test_refusals_name_no_call_of_python() -> None:
     assert calls == OF_WRONG_TYPES
 
 
-ROOT = Path(__file__).parents[2]
-FROM_PYPI = re.compile(
-    r"install\S* [^\n]*(?<![\w/.-])windlass(?:-\w+)?(?:\[|['\"`]|$)|`windlass\[", re.MULTILINE
-)
-
-
-def test_no_text_says_to_install_a_name_that_is_not_ours() -> None:
-    assert FROM_PYPI.search("pip install 'windlass[mcp]'")
-    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
-    sources = [*ROOT.glob("packages/*/src/**/*.py"), *ROOT.glob("examples/**/*.py")]
-    found = [
-        f"{path.relative_to(ROOT)}: {match[0]}"
-        for path in (*pages, *sources)
-        for match in FROM_PYPI.finditer(path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
-    assert errors.install_hint("mcp") == "pip install 'packages/runtime[mcp]' in a checkout of Windlass"
+def test_the_hint_to_an_extra_names_our_distribution() -> None:
+    """tests/tools/test_release.py reads all other texts."""
+    assert errors.install_hint("mcp") == "pip install 'windlass-runtime[mcp]'"

@@ -66,7 +66,7 @@ def agent_of(*hooks: EventHook, script: Sequence[Answer] = LOOKING, name: str = 
 async def stored(runtime: AgentRuntime, session_id: str = "s") -> list[Event]:
     """All events of a session, as its feed shows them; the session must be waiting."""
     events: list[Event] = []
-    async for event in runtime.subscribe_session(session_id):
+    async for event in runtime.sessions.subscribe(session_id):
         if event.index is None:
             events.append(event)
         if event.type == "session.waiting":
@@ -75,7 +75,7 @@ async def stored(runtime: AgentRuntime, session_id: str = "s") -> list[Event]:
 
 
 async def ran(runtime: AgentRuntime, agent: Agent, run_id: str = "r1", message: str = "go") -> None:
-    handle = await runtime.start(agent, message, run_id=run_id, session_id="s")
+    handle = await runtime.start_run(agent, message, run_id=run_id, session_id="s")
     assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
 
 
@@ -178,7 +178,7 @@ def test_runs_that_wait_for_each_other_are_shown_in_order_to_the_hooks_of_both()
     async def story() -> None:
         async with AgentRuntime.in_memory([first, second]) as runtime:
             handles = [
-                await runtime.start(agent, "go", run_id=f"r{number}", session_id="s")
+                await runtime.start_run(agent, "go", run_id=f"r{number}", session_id="s")
                 for number, agent in enumerate((first, second, first, second))
             ]
             for handle in handles:
@@ -199,7 +199,7 @@ def test_a_run_that_waits_is_shown_further_by_the_process_that_continues_it(tmp_
     async def story() -> None:
         agent = agent_of(watch(before), script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             await until(handle, "run.waiting")
         agent = agent_of(watch(after), script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
@@ -227,6 +227,7 @@ def _die_in_a_hook(path: str) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_after_a_crash_no_event_is_passed_a_second_time(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     process = get_context("spawn").Process(target=_die_in_a_hook, args=(str(path),))
@@ -293,7 +294,7 @@ def test_a_delivery_that_ends_in_the_next_run_is_shown_to_the_agent_of_its_own_r
         async def free() -> str:
             """End the delivery of the run before."""
             sink.free.set()
-            async for event in runtime.subscribe_session("s"):
+            async for event in runtime.sessions.subscribe("s"):
                 if event.type == "delivery.completed":
                     break
             return "freed"
@@ -325,7 +326,7 @@ def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
     async def story() -> None:
         agent = agent_of(script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
-            await until(await runtime.start(agent, "go", run_id="r1", session_id="s"), "run.waiting")
+            await until(await runtime.start_run(agent, "go", run_id="r1", session_id="s"), "run.waiting")
         with sqlite3.connect(path) as other:
             # The package that the run is bound to.
             other.execute("DELETE FROM contents")
@@ -389,7 +390,7 @@ def test_pending_events_are_passed_before_those_of_the_next_drive_of_the_session
             assert seen == []
             gate.set()
             shown: list[Event] = []
-            async for event in runtime.subscribe_session("s"):
+            async for event in runtime.sessions.subscribe("s"):
                 shown += [event] if event.index is None else []
                 if types_of(shown).count("session.waiting") == 2:
                     break
@@ -634,7 +635,7 @@ def test_the_session_of_an_agent_without_event_hooks_is_not_observed(monkeypatch
     async def story() -> None:
         async with AgentRuntime.in_memory([plain, watched]) as runtime:
             for agent in (plain, watched):
-                handle = await runtime.start(agent, "go", session_id=agent.name)
+                handle = await runtime.start_run(agent, "go", session_id=agent.name)
                 await handle.wait(timeout=STORY_S_MAX)
 
     play(story())
@@ -664,7 +665,7 @@ def test_a_runtime_that_is_closed_in_a_run_passes_all_that_was_recorded_of_it(tm
 
         agent = Agent("shop", model=ScriptedModel([call("wait", {})]), tools=[wait], hooks=[watch(seen)])
         runtime = await AgentRuntime.open(tmp_path / "a.db", agents=[agent])
-        await runtime.start(agent, "go", run_id="r1", session_id="s")
+        await runtime.start_run(agent, "go", run_id="r1", session_id="s")
         await begun.wait()
         closing = asyncio.create_task(runtime.aclose())
         asyncio.get_running_loop().call_soon(is_closing.set)
@@ -693,7 +694,7 @@ def test_closing_a_runtime_waits_for_slow_event_hooks_for_a_limited_time(
         agent = agent_of(slow)
         machine = Machine(clock, sequential_ids("i"), seeded_random(1))
         async with AgentRuntime.in_memory([agent], machine=machine) as runtime:
-            await (await runtime.start(agent, "go", run_id="r1")).wait()
+            await (await runtime.start_run(agent, "go", run_id="r1")).wait()
             began = clock.monotonic()
         return clock.monotonic() - began
 

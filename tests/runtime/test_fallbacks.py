@@ -19,7 +19,7 @@ def test_the_next_model_answers_when_the_first_is_away_or_refuses_the_account(st
             models = [OPENAI.make(first.url, ModelSettings()), ANTHROPIC.make(second.url, ModelSettings())]
             agent = Agent("desk", model=models)
             async with AgentRuntime.in_memory([agent]) as runtime:
-                handle = await runtime.start(agent, "Hello?")
+                handle = await runtime.start_run(agent, "Hello?")
                 result = await handle.wait()
                 events = [event async for event in handle.events()]
             for model in models:
@@ -63,6 +63,6 @@ def test_a_fallback_without_a_provider_is_refused_at_the_start() -> None:
         agent = Agent("desk", model=[ScriptedModel([say("hi")]), "nowhere/x"])
         async with AgentRuntime.in_memory([agent]) as runtime:
             with pytest.raises(Unavailable, match="nowhere"):
-                await runtime.start(agent, "Hello?")
+                await runtime.start_run(agent, "Hello?")
 
     play(story())

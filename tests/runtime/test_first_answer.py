@@ -17,9 +17,11 @@ from windlass.catalog import SettledRequest
 from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict
 from windlass.feed import Feed
-from windlass.ports.store import STEER, Appended, Batch, OpenRequest, Posted
+from windlass.ports.inbox import STEER, Posted
+from windlass.ports.journal import Appended, Batch
+from windlass.ports.listing import OpenRequest
+from windlass.runtime.handle import RunHandle
 from windlass.runtime.requests import Approval
-from windlass.runtime.runs import RunHandle
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass.tools.question import ask_question
 from windlass_protocol import InputRequest, InputResponse, JsonObject, RunStatus
@@ -50,7 +52,7 @@ Hold = Callable[[Write], Awaitable[Posted]]
 
 def hold_posts(runtime: AgentRuntime, kind: str, hold: Hold) -> None:
     """Let a function decide when the inbox items of a kind are written."""
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None
     post = store.post
 
@@ -86,17 +88,17 @@ async def second_answer(
     """
     PAID.clear()
     async with two_processes(path, agent) as (here, there):
-        handle = await here.start(agent.agent_id, "go", session_id="s1")
+        handle = await here.start_run(agent.agent_id, "go", session_id="s1")
         request = await waiting(handle)
 
         async def after_the_first(write: Write) -> Posted:
-            await here.answer_session("s1", [response(request, first)])
+            await here.sessions.answer("s1", [response(request, first)])
             await handle.wait()
             return await write()
 
         hold_posts(there, ANSWER, after_the_first)
         with pytest.raises(Conflict) as refused:
-            await there.answer_session("s1", [response(request, second)])
+            await there.sessions.answer("s1", [response(request, second)])
         await until_taken(here, request.request_id)
         records = await here.sessions.records("s1", limit=1_000)
         return refused.value, [{"type": record.type, **record.data} for record in records]
@@ -174,11 +176,13 @@ def test_the_same_answer_of_another_person_or_of_nobody_is_refused_too(tmp_path:
 def test_an_answer_that_waits_in_the_inbox_is_named_to_the_second_person(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            request = await waiting(await runtime.start("clerk", "go", session_id="s1"))
+            request = await waiting(await runtime.start_run("clerk", "go", session_id="s1"))
         async with AgentRuntime.open(tmp_path / "app.db", agents=[]) as runtime:
-            await runtime.answer_session("s1", [response(request, {"option_id": "deny", "responder": "ann"})])
+            await runtime.sessions.answer(
+                "s1", [response(request, {"option_id": "deny", "responder": "ann"})]
+            )
             with pytest.raises(Conflict, match=r"answered already \(deny\) by ann, at 20\d\d-.*waits for"):
-                await runtime.answer_session(
+                await runtime.sessions.answer(
                     "s1", [response(request, {"option_id": "deny", "responder": "bob"})]
                 )
 
@@ -191,29 +195,29 @@ def test_an_answer_with_the_same_key_is_accepted_again(moment: str, tmp_path: Pa
         PAID.clear()
         is_early = moment == "before it is taken"
         async with two_processes(tmp_path, clerk()) as (here, there):
-            handle = await here.start("clerk", "go", session_id="s1")
+            handle = await here.start_run("clerk", "go", session_id="s1")
             request = await waiting(handle)
             answer = [response(request, {"option_id": "approve", "responder": "ann"})]
             if moment == "while it is written":
 
                 async def after_the_first(write: Write) -> Posted:
-                    await here.answer_session("s1", answer, key="k")
+                    await here.sessions.answer("s1", answer, key="k")
                     return await write()
 
                 hold_posts(there, ANSWER, after_the_first)
-                await there.answer_session("s1", answer, key="k")
+                await there.sessions.answer("s1", answer, key="k")
             elif is_early:
                 await here.aclose()
-                await there.answer_session("s1", answer, key="k")
+                await there.sessions.answer("s1", answer, key="k")
             else:
-                await here.answer_session("s1", answer, key="k")
+                await here.sessions.answer("s1", answer, key="k")
                 await handle.wait()
-            await there.answer_session("s1", answer, key="k")
+            await there.sessions.answer("s1", answer, key="k")
             other = [response(request, {"option_id": "deny", "responder": "ann"})]
             with pytest.raises(Conflict):
-                await there.answer_session("s1", other, key="k")
+                await there.sessions.answer("s1", other, key="k")
             with pytest.raises(Conflict, match="by ann"):
-                await there.answer_session("s1", answer)
+                await there.sessions.answer("s1", answer)
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
             assert (await runtime.handle(handle.run_id).wait()).status is RunStatus.COMPLETED
             assert PAID == [100]
@@ -225,7 +229,7 @@ def test_an_answer_with_the_same_key_is_accepted_again(moment: str, tmp_path: Pa
 def test_an_answer_behind_an_item_that_closes_its_request_is_refused(closer: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1")
+            handle = await runtime.start_run("clerk", "go", session_id="s1")
             request = await waiting(handle)
         # No process drives the run: the items wait in the inbox.
         async with (
@@ -242,7 +246,7 @@ def test_an_answer_behind_an_item_that_closes_its_request_is_refused(closer: str
 
             hold_posts(here, ANSWER, after_the_closer)
             with pytest.raises(Conflict, match="which closed its requests"):
-                await here.answer_session(
+                await here.sessions.answer(
                     "s1", [response(request, {"option_id": "approve", "responder": "ann"})]
                 )
 
@@ -252,11 +256,11 @@ def test_an_answer_behind_an_item_that_closes_its_request_is_refused(closer: str
 def test_a_message_with_an_answer_that_was_not_the_first_says_so(tmp_path: Path) -> None:
     async def story() -> None:
         async with two_processes(tmp_path, asker()) as (here, there):
-            handle = await here.start("asker", "go", session_id="s1")
+            handle = await here.start_run("asker", "go", session_id="s1")
             request = await waiting(handle)
 
             async def after_the_first(write: Write) -> Posted:
-                await here.answer_session("s1", [response(request, {"text": "blue", "responder": "ann"})])
+                await here.sessions.answer("s1", [response(request, {"text": "blue", "responder": "ann"})])
                 await handle.wait()
                 return await write()
 
@@ -271,7 +275,7 @@ def test_a_message_with_an_answer_that_was_not_the_first_says_so(tmp_path: Path)
 def test_a_request_says_why_its_answer_was_not_the_first(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1")
+            handle = await runtime.start_run("clerk", "go", session_id="s1")
             async for request in handle.requests():
                 assert isinstance(request, Approval)
                 assert await request.deny("no", by="ann")
@@ -291,7 +295,7 @@ def test_answers_at_once_in_one_process_count_once(tmp_path: Path) -> None:
     async def story() -> None:
         PAID.clear()
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1")
+            handle = await runtime.start_run("clerk", "go", session_id="s1")
             request = await waiting(handle)
 
             async def answer(name: str) -> str | None:
@@ -315,9 +319,15 @@ EXPIRES_MS = 10_000
 
 def expiring(clock: FakeClock, store: MemoryStore, *, is_driving: bool = True) -> AgentRuntime:
     """A runtime with requests that expire."""
-    builder = AgentRuntime.builder().clock(clock).journal(store).event_bus(Feed(store, clock)).content(store)
-    builder = builder.policy(allow_start).agent(clerk()).approvals_expire(EXPIRES_MS)
-    return builder.attended().driving(is_driving=is_driving).build()
+    builder = (
+        AgentRuntime.builder()
+        .options(clock=clock)
+        .journal(store)
+        .event_bus(Feed(store, clock))
+        .content(store)
+    )
+    builder = builder.policy(allow_start).agent(clerk()).options(approval_expires_ms=EXPIRES_MS)
+    return builder.options(is_attended=True, is_driving=is_driving).build()
 
 
 class SharedStore(MemoryStore):
@@ -360,7 +370,7 @@ def test_an_answer_that_is_posted_while_the_expiry_is_recorded_is_refused() -> N
     async def story() -> None:
         store = HeldExpiry()
         async with expiring(clock, store) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1")
+            handle = await runtime.start_run("clerk", "go", session_id="s1")
             request = await waiting(handle)
 
             async def after_the_decision(write: Write) -> Posted:
@@ -387,7 +397,7 @@ def test_an_answer_in_the_last_second_of_its_request_counts() -> None:
 
     async def story() -> None:
         async with expiring(clock, MemoryStore()) as runtime:
-            handle = await runtime.start("clerk", "go")
+            handle = await runtime.start_run("clerk", "go")
             request = await waiting(handle)
             await clock.sleep(EXPIRES_MS / 1_000 - 0.001)
             answered_at = clock.monotonic()
@@ -406,11 +416,13 @@ def test_an_answer_in_the_last_second_without_a_driver_settles_its_request_later
     async def story() -> None:
         store = SharedStore()
         async with expiring(clock, store) as runtime:
-            handle = await runtime.start("clerk", "go", run_id="r1", session_id="s1")
+            handle = await runtime.start_run("clerk", "go", run_id="r1", session_id="s1")
             request = await waiting(handle)
         await clock.sleep(EXPIRES_MS / 1_000 - 0.001)
         async with expiring(clock, store, is_driving=False) as runtime:
-            await runtime.answer_run("r1", [response(request, {"option_id": "approve", "responder": "ann"})])
+            await runtime.handle("r1").answer_all(
+                [response(request, {"option_id": "approve", "responder": "ann"})]
+            )
         async with expiring(clock, store) as runtime:
             await runtime.handle("r1").wait()
         # The consent has lapsed when a process takes it, so the person is asked again.

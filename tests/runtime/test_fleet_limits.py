@@ -14,7 +14,7 @@ from windlass.engine.provider_limits import RuntimeLimits
 from windlass.errors import Rejected
 from windlass.parts import ProviderLimit, ProviderLimits
 from windlass.ports.model import ModelFault, ModelUnavailable
-from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
+from windlass.ports.permits import PERMIT_LEASE_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
 from windlass.postgres.permits import STARTS_MS, TICK_MS, PermitState, schema_of_limits
 from windlass.testing import FakeClock, run_in_fake_time
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
@@ -177,16 +177,16 @@ class Provider:
 
     async def call(self, process: RuntimeLimits, seconds: float, *, error: Exception | None = None) -> bool:
         """Make a call; return whether it was told to wait."""
-        turn, told = process.turn("acme", self.clock), list[str]()
-        if not turn.try_begin():
-            await turn.begin(told.append)
+        turn, told = process.slot("acme", self.clock), list[str]()
+        if not turn.try_take():
+            await turn.take(told.append)
         assert (turn.queued_ms is None) is (not told)
         self.starts.append(self.clock.monotonic())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await self.clock.sleep(seconds)
         self.at_once -= 1
-        turn.end(error, usage=records.Usage(input_tokens=80, output_tokens=20))
+        turn.free(error, usage=records.Usage(input_tokens=80, output_tokens=20))
         return bool(told)
 
     def most_in_a_minute(self) -> int:
@@ -211,6 +211,7 @@ def play(story: Story, *, processes: int = 2, **limit: int) -> tuple[Counted, Pr
     return store, provider
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "limit", [{"at_once": 5}, {"per_minute": 40}, {"at_once": 6, "per_minute": 50}, {"at_once": 1}], ids=str
 )
@@ -292,14 +293,14 @@ def test_calls_wait_while_the_store_is_away_and_those_under_way_go_on() -> None:
         first = asyncio.create_task(provider.call(fleet[0], 10))
         await provider.clock.sleep(1)
         store.is_away = True
-        turn = fleet[0].turn("acme", provider.clock)
-        assert not turn.try_begin()
-        waiting = asyncio.create_task(turn.begin(told.append))
+        turn = fleet[0].slot("acme", provider.clock)
+        assert not turn.try_take()
+        waiting = asyncio.create_task(turn.take(told.append))
         await first
         assert not waiting.done()
         store.is_away = False
         await waiting
-        turn.end(usage=None)
+        turn.free(usage=None)
 
     play(story, per_minute=100)
     assert told == ["the store that counts the calls to provider acme cannot be reached"]

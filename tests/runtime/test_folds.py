@@ -31,7 +31,9 @@ from windlass.agent.policy import allow_start
 from windlass.engine.folds import RUN_BYTES, SESSION_BYTES, FoldCache, JournalFolds, RunFold, SessionFold
 from windlass.errors import Conflict
 from windlass.feed import Feed
-from windlass.ports.store import Batch, Claim, RunRow, Store
+from windlass.ports.catalog import RunRow
+from windlass.ports.journal import Batch, Claim
+from windlass.ports.store import Store
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.decisions import DecisionFolds
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -382,12 +384,16 @@ def runtime_on(store: CountingStore, agent: Agent) -> AgentRuntime:
 
 
 async def read_all(runtime: AgentRuntime) -> list[object]:
-    return [await runtime.decisions("r1"), *await read_without_decisions(runtime)]
+    return [await runtime.handle("r1").decisions(), *await read_without_decisions(runtime)]
 
 
 async def read_without_decisions(runtime: AgentRuntime) -> list[object]:
     handle = runtime.handle("r1")
-    return [await runtime.run_snapshot("r1"), await handle.open_requests(), await runtime.deliveries("r1")]
+    return [
+        await runtime.run_snapshot("r1"),
+        await handle.open_requests(),
+        await runtime.handle("r1").deliveries(),
+    ]
 
 
 def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> None:
@@ -401,9 +407,9 @@ def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> No
         found: list[int] = []
         async with runtime_on(store, agent) as runtime:
             reader = runtime_on(store, agent)  # another runtime: it sees the store alone
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             await until(handle, "run.waiting")
-            [asked] = await runtime.run_requests("r1")
+            [asked] = await runtime.handle("r1").open_requests()
             for status in (RunStatus.WAITING, RunStatus.COMPLETED):
                 if status is RunStatus.COMPLETED:
                     await handle.answer(asked.request_id, "approve")
@@ -413,8 +419,8 @@ def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> No
                 found.append(store.count)
                 first = await read_all(reader)
                 assert (await reader.run_snapshot("r1")).status is status
-                assert len(await reader.run_requests("r1")) == (status is RunStatus.WAITING)
-                assert len((await reader.decisions("r1")).decisions) == steps + 1 + (
+                assert len(await reader.handle("r1").open_requests()) == (status is RunStatus.WAITING)
+                assert len((await reader.handle("r1").decisions()).decisions) == steps + 1 + (
                     status is RunStatus.COMPLETED
                 )
                 store.count = 0
@@ -441,15 +447,15 @@ def test_a_run_of_a_deleted_session_is_unknown() -> None:
     async def main() -> None:
         store, agent = CountingStore(), walker(1)
         async with runtime_on(store, agent) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
             await until(handle, "run.waiting")
             await handle.cancel()
             await handle.wait(timeout=300)
             await read_all(runtime)
             await runtime.sessions.delete("s1")
-            for read in (runtime.run_snapshot, runtime.decisions, runtime.run_requests):
+            for read in (handle.status, handle.decisions, handle.open_requests):
                 with pytest.raises(Conflict, match="unknown run"):
-                    await read("r1")
+                    await read()
 
     play(main())
 

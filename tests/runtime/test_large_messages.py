@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -17,13 +17,19 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent import attachments
 from windlass.agent.attachments import ESCAPES_MAX, check_parts
 from windlass.client import feed, link
+from windlass.engine import model_call, writer
 from windlass.engine.scribe import RedactingScribe
 from windlass.limits import LIGHT_CHARS_MAX
-from windlass.ports.store import Batch
+from windlass.ports.journal import Batch
+from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing.models import Answer
 from windlass.tools.calling import CONVERSIONS
 from windlass_harness import redact
 from windlass_harness.record import Record
+from windlass_harness.redact import Redactor
+from windlass_harness.redact import text as stream_text
+from windlass_harness.redact.text import MaskedStream
 from windlass_protocol import FilePart, ImagePart, JsonObject, RunRequest
 
 URL = "https://ann:hunter22@example.com/a?token=abcdef123 "
@@ -49,7 +55,7 @@ def test_a_large_message_is_masked_once_and_not_on_the_event_loop(searched: list
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(lambda _: say("done")))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, LARGE)
+            handle = await runtime.start_run(agent, LARGE)
             assert (await handle.wait()).output == "done"
             [message] = [event async for event in handle.events() if event.type == "message.received"]
             text = str(message.data)
@@ -58,6 +64,116 @@ def test_a_large_message_is_masked_once_and_not_on_the_event_loop(searched: list
 
     play(story())
     assert searched == [False]
+
+
+def test_a_result_that_the_model_sees_in_part_is_masked_once(searched: list[bool]) -> None:
+    @tool(mode="read")
+    async def read() -> str:
+        """Read a large file."""
+        return LARGE
+
+    async def story() -> None:
+        model = ScriptedModel(by_history([call("read", {}), say("done")]))
+        agent = Agent("a", model=model, tools=[read])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start_run(agent, "Go.")
+            await handle.wait()
+            [event] = [event async for event in handle.events() if event.type == "action.result"]
+            text = str(event.data)
+            assert "characters left out; all of it is in the content store" in text
+            assert "hunter22" not in text
+            assert "abcdef123" not in text
+
+    play(story())
+    assert searched == [False]
+
+
+def test_a_long_history_is_read_and_converted_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(mode="read")
+    async def read(page: int) -> str:
+        """Read a page."""
+        return f"page {page}"
+
+    async def ask(script: list[Answer]) -> list[LLMMessage]:
+        model = ScriptedModel(script)
+        agent = Agent("a", model=model, tools=[read])
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as runtime:
+            await (await runtime.start_run(agent, "Go on.", session_id="s1")).wait()
+        return [*model.requests[-1].messages]
+
+    async def story() -> None:
+        pages = [call("read", {"page": page}) for page in range(5)]
+        before = await ask([*pages, say("done")])
+        monkeypatch.setattr(writer, "RECORDS_IN_A_ROW", 4)
+        monkeypatch.setattr(model_call, "MESSAGES_IN_A_ROW", 4)
+        after = await ask([say("done")])
+        assert [*map(repr, after[: len(before)])] == [*map(repr, before)]
+        assert [message.content for message in after[:-2] if message.role == "tool"] == [
+            f"page {page}" for page in range(5)
+        ]
+
+    play(story())
+
+
+PROGRAM = f"await echo(('pass' + 'word=hunter22 ') * {LIGHT_CHARS_MAX // 8})"
+MANY = [URL] * 3_000
+"""Small texts that are large together."""
+
+
+@pytest.mark.parametrize("answer", [say(LARGE), call("echo", {"text": [*MANY]}), call(LARGE, {})])
+def test_an_answer_of_a_model_is_searched_in_a_thread_or_in_pieces(
+    answer: Answer, searched: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(mode="read")
+    async def echo(text: list[str]) -> int:
+        """Echo."""
+        return len(text)
+
+    masks: list[bool] = []
+    before = Redactor.text
+
+    def mask(self: Redactor, text: str) -> str:
+        masks.append(text == URL and threading.current_thread() is threading.main_thread())
+        return before(self, text)
+
+    def mask_part(text: str) -> str:
+        assert len(text) <= 2 * LIGHT_CHARS_MAX
+        return shapes(text)
+
+    shapes = stream_text.mask_shapes
+    monkeypatch.setattr(Redactor, "text", mask)
+    monkeypatch.setattr(stream_text, "mask_shapes", mask_part)
+
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel(by_history([answer, say("done")])), tools=[echo])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start_run(agent, "Go.")
+            await handle.wait()
+            events = [event async for event in handle.events()]
+            assert "hunter22" not in "".join(str(event.data) for event in events)
+
+    play(story())
+    assert True not in searched
+    assert sum(masks) < LIGHT_CHARS_MAX // len(URL)
+
+
+def test_arguments_of_a_program_are_masked_in_a_thread(searched: list[bool]) -> None:
+    @tool(mode="read")
+    async def echo(text: str) -> str:
+        """Echo."""
+        return text[:1]
+
+    async def story() -> None:
+        model = ScriptedModel([call("run_code", {"code": PROGRAM}), say("done")])
+        agent = Agent("a", model=model, tools=[echo], code_mode=True)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            await (await runtime.start_run(agent, "Go.")).wait()
+
+    play(story())
+    assert searched
+    assert True not in searched
 
 
 def test_a_message_of_another_process_is_inspected_outside_of_the_event_loop(
@@ -72,12 +188,12 @@ def test_a_message_of_another_process_is_inspected_outside_of_the_event_loop(
 
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as first:
-            handle = await first.start(agent, "Go.", session_id="s1", run_id="r1")
+            handle = await first.start_run(agent, "Go.", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     break
             # It waits behind the run that waits for a person.
-            await first.start(agent, LARGE, session_id="s1", run_id="r2")
+            await first.start_run(agent, LARGE, session_id="s1", run_id="r2")
         assert searched == [False]
         async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as second:
             handle = second.handle("r1")
@@ -107,12 +223,12 @@ def test_values_of_one_runtime_are_masked_one_after_the_other(monkeypatch: pytes
             return before(text)
 
         monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
-        tasks = [asyncio.create_task(scribe.masked({"text": name + LARGE})) for name in "ab"]
+        tasks = [asyncio.create_task(scribe.mask_body({"text": name + LARGE})) for name in "ab"]
         await asyncio.to_thread(begun.wait, 300)
         # The event loop goes on meanwhile, and a small value does not wait for the large ones.
         assert values == ["a"]
         small: JsonObject = {"text": "nothing to mask"}
-        assert await scribe.masked(small) is small
+        assert await scribe.mask_body(small) is small
         go.set()
         assert all("hunter22" not in str(masked) for masked in await asyncio.gather(*tasks))
         assert values == ["a", "b"]
@@ -123,11 +239,11 @@ def test_values_of_one_runtime_are_masked_one_after_the_other(monkeypatch: pytes
 def test_a_message_that_was_masked_does_not_wait_for_others_when_it_is_taken() -> None:
     async def main() -> None:
         scribe = RedactingScribe()
-        masked = await scribe.masked({"text": LARGE})
+        masked = await scribe.mask_body({"text": LARGE})
         # Read back, it has the same content. The first step ends it, so it waited for nothing.
         again: JsonObject = {"text": "".join(str(masked["text"]))}
         with pytest.raises(StopIteration):
-            scribe.masked(again).send(None)
+            scribe.mask_body(again).send(None)
 
     asyncio.run(main())
 
@@ -184,7 +300,7 @@ def test_large_attachments_are_decoded_outside_of_the_event_loop(
         data = "data:text/plain," + "x" * (LIGHT_CHARS_MAX if is_large else 100)
         async with AgentRuntime.in_memory([agent]) as runtime:
             monkeypatch.setattr(attachments, "read_place", read_place)
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 agent, (FilePart(data=data, media_type="text/plain"), ImagePart(image="https://a.example/b"))
             )
             await handle.wait()
@@ -228,9 +344,39 @@ def test_large_answers_and_events_of_a_server_are_read_outside_of_the_event_loop
         lines = f"id: 1\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n"
         health = {"status": "ok", "version": "0.1.0", "later": large}
         async with faking(reply(200, health), stream(lines)) as fake, client_of(fake.port) as client:
-            assert (await client.health()).status == "ok"
+            assert (await client.server.health()).status == "ok"
             async with client.events(session_id="s1", follow=False) as events:
                 assert [one.data async for one in events] == [{"text": large}]
 
     play(story())
     assert on_loop == {"Health": False, "Event": False}
+
+
+def test_a_large_piece_of_an_answer_is_masked_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    text, reasoning = "password=hunter2 " * 20_000, "Hm. " * 20_000
+
+    class Sudden:
+        async def stream(self, *_: object, **__: object) -> AsyncIterator[LLMStreamChunk]:
+            yield LLMStreamChunk(content_delta=text, reasoning_delta=reasoning)
+            yield LLMStreamChunk(finish_reason="stop")
+
+    feed = MaskedStream.feed
+
+    def noted(self: MaskedStream, delta: str) -> str:
+        fed.append(len(delta))
+        return feed(self, delta)
+
+    monkeypatch.setattr(MaskedStream, "feed", noted)
+
+    async def story() -> tuple[str | None, list[str]]:
+        agent = Agent("a", model=Sudden())
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start_run(agent, "go")
+            result = await handle.wait()
+            thoughts = [e.data async for e in handle.events() if e.type == "reasoning.completed"]
+            return result.output, [str(data["reasoning"]) for data in thoughts]
+
+    assert play(story()) == ("password=[redacted] " * 20_000, [reasoning])
+    assert max(fed) == LIGHT_CHARS_MAX
+    assert sum(fed) == len(text) + len(reasoning)

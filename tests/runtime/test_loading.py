@@ -79,6 +79,7 @@ HELLO = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", ['print(agent.run_sync("hello").output)', "import asyncio; asyncio.run(main())", "exit(0)"]
 )

@@ -44,7 +44,7 @@ class Desk:
     ) -> list[Event]:
         policy = policy or RulesPolicy(PolicySet())
         async with AgentRuntime.in_memory([self.agent], tool_policy=policy) as runtime:
-            handle = await runtime.start(self.agent, "pay")
+            handle = await runtime.start_run(self.agent, "pay")
             async for request in handle.requests():
                 assert isinstance(request, Approval)
                 await answer(request)
@@ -112,7 +112,7 @@ def test_only_an_approval_of_one_call_can_change_arguments(option: str) -> None:
     async def answer(request: Approval) -> None:
         response = InputResponse(request_id=request.request_id, option_id=option, arguments={"cents": 1})
         with pytest.raises(Rejected, match="only with the option approve"):
-            await request._host.answer_run(request.run_id, [response])  # type: ignore[reportPrivateUsage]
+            await request._run.answer_all([response])  # type: ignore[reportPrivateUsage]
         await request.approve()
 
     play(desk.run(answer))
@@ -126,7 +126,7 @@ def test_a_question_has_no_arguments_to_change() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             async for request in handle.requests():
                 assert isinstance(request, Question)
                 with pytest.raises(Rejected, match="no approval"):
@@ -158,7 +158,7 @@ def test_a_restart_between_the_change_and_the_call_loses_nothing(tmp_path: Path)
     async def story() -> None:
         first = Desk({"cents": 9_000})
         async with AgentRuntime.open(tmp_path / "app.db", agents=[first.agent]) as runtime:
-            handle = await runtime.start(first.agent, "pay", run_id="r1")
+            handle = await runtime.start_run(first.agent, "pay", run_id="r1")
             await until(handle, "run.waiting")
         # A process without the agent cannot validate the arguments, and takes the answer.
         async with AgentRuntime.open(tmp_path / "app.db", agents=[]) as runtime:
@@ -172,6 +172,7 @@ def test_a_restart_between_the_change_and_the_call_loses_nothing(tmp_path: Path)
     play(story())
 
 
+@pytest.mark.slow
 def test_crashes_anywhere_run_the_call_with_the_changed_arguments() -> None:
     desk = Desk({"cents": 9_000})
 

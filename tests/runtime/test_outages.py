@@ -19,8 +19,8 @@ from windlass.agent.policy import allow_start
 from windlass.engine.engine import SWEEP_S
 from windlass.feed import Feed
 from windlass.models import ModelSettings
+from windlass.ports.journal import Standing
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.ports.store import Standing
 from windlass.testing import FakeClock, ScriptedModel, run_in_fake_time, say
 from windlass_harness.loop.rules import RETRY_FOR_MS
 from windlass_protocol import Event, JsonObject, RunStatus
@@ -67,10 +67,12 @@ class Scene:
         self.agent = Agent("shop", model=self.model, **agent)  # pyright: ignore[reportArgumentType]
 
     def runtime(self, **options: int) -> AgentRuntime:
-        builder = AgentRuntime.builder().clock(self.clock).journal(self.store).content(self.store)
-        builder.event_bus(Feed(self.store, self.clock)).policy(allow_start).attended().agent(self.agent)
+        builder = AgentRuntime.builder().options(clock=self.clock).journal(self.store).content(self.store)
+        builder.event_bus(Feed(self.store, self.clock)).policy(allow_start).options(is_attended=True).agent(
+            self.agent
+        )
         if "retry_for_ms" in options:
-            builder.retry_for(options["retry_for_ms"])
+            builder.options(retry_for_ms=options["retry_for_ms"])
         return builder.build()
 
     async def parked(self, runtime: AgentRuntime) -> None:
@@ -89,7 +91,7 @@ def test_a_run_survives_an_outage_of_ten_minutes_and_a_restart_in_the_middle() -
 
     async def story() -> list[Event]:
         async with scene.runtime() as runtime:
-            await runtime.start(scene.agent, "go", session_id="s1", run_id="r1")
+            await runtime.start_run(scene.agent, "go", session_id="s1", run_id="r1")
             await scene.parked(runtime)
             snapshot = await runtime.run_snapshot("r1")
             assert snapshot.status is RunStatus.WAITING
@@ -100,7 +102,7 @@ def test_a_run_survives_an_outage_of_ten_minutes_and_a_restart_in_the_middle() -
             )
             assert snapshot.waiting.until is not None
         async with scene.runtime() as runtime:
-            await runtime.resume()
+            await runtime.core.resume()
             result = await runtime.handle("r1").wait(timeout=HOUR_S)
             assert (result.status, result.output) == (RunStatus.COMPLETED, "done")
             assert (await runtime.run_snapshot("r1")).waiting is None
@@ -120,7 +122,7 @@ def test_an_outage_beyond_the_time_fails_the_run_with_its_reason() -> None:
 
     async def story() -> None:
         async with scene.runtime() as runtime:
-            handle = await runtime.start(scene.agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(scene.agent, "go", session_id="s1", run_id="r1")
             result = await handle.wait(timeout=2 * HOUR_S)
             assert result.status is RunStatus.FAILED
             assert result.error is not None
@@ -142,7 +144,7 @@ def test_the_time_is_set_for_a_runtime_or_for_an_agent(
 
     async def story() -> None:
         async with scene.runtime(retry_for_ms=of_runtime) as runtime:
-            handle = await runtime.start(scene.agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(scene.agent, "go", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=HOUR_S)).status is RunStatus.FAILED
 
     run_in_fake_time(story(), clock=scene.clock)
@@ -165,7 +167,7 @@ def test_a_message_wakes_a_run_that_waits_for_its_provider() -> None:
 
     async def story() -> None:
         async with scene.runtime() as runtime:
-            handle = await runtime.start(scene.agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(scene.agent, "go", session_id="s1", run_id="r1")
             await scene.parked(runtime)
             await scene.clock.sleep(max(0.0, 70.0 - scene.clock.monotonic()))
             await runtime.steer(scene.agent, "now?", session_id="s1")
@@ -181,7 +183,7 @@ def test_a_cancel_ends_a_run_that_waits_for_its_provider() -> None:
 
     async def story() -> None:
         async with scene.runtime() as runtime:
-            handle = await runtime.start(scene.agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(scene.agent, "go", session_id="s1", run_id="r1")
             await scene.parked(runtime)
             since_s = scene.clock.monotonic()
             await handle.cancel()
@@ -196,7 +198,7 @@ def test_the_time_budget_of_a_run_ends_its_wait() -> None:
 
     async def story() -> None:
         async with scene.runtime() as runtime:
-            handle = await runtime.start(scene.agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(scene.agent, "go", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=HOUR_S)).status is RunStatus.BUDGET_EXHAUSTED
 
     run_in_fake_time(story(), clock=scene.clock)
@@ -220,7 +222,7 @@ async def main():
     agent = Agent("desk", model="openai/some", tools=[refund])
     rules = Rules(retry=RetryPolicy(base_delay_ms=20, max_delay_ms=200))
     async with AgentRuntime.open(sys.argv[1], agents=[agent], rules=rules) as runtime:
-        handle = await runtime.start("desk", "Refund order 7.", session_id="s1", run_id="r1")
+        handle = await runtime.start_run("desk", "Refund order 7.", session_id="s1", run_id="r1")
         async for event in handle.events():
             print(event.type, (event.data or {}).get("message", ""), flush=True)
         print((await handle.wait()).status.value, flush=True)
@@ -229,6 +231,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_its_provider_is_away_loses_nothing(tmp_path: Path) -> None:
     """The provider answers one call, is away and then busy; the process is killed twice meanwhile."""
     store, ledger = tmp_path / "desk.db", tmp_path / "ledger"
@@ -291,7 +294,7 @@ def test_a_request_that_the_provider_refuses_fails_at_once(status: int) -> None:
             model = OPENAI.make(server.url, ModelSettings())
             agent = Agent("desk", model=model, tools=[look])
             async with AgentRuntime.in_memory([agent]) as runtime:
-                result = await (await runtime.start(agent, "go")).wait()
+                result = await (await runtime.start_run(agent, "go")).wait()
             await model.aclose()
             assert result.status is RunStatus.FAILED
             assert len(server.asked) == 1

@@ -62,7 +62,7 @@ def errors_of(events: list[Event], kind: str = "output.rejected") -> list[list[t
 
 async def ran(agent: Agent[Any, Any], **options: Any) -> tuple[Any, list[Event]]:
     async with AgentRuntime.in_memory([agent]) as runtime:
-        run = await runtime.start(agent, "When?", **options)
+        run = await runtime.start_run(agent, "When?", **options)
         result = await run.wait()
         return result, [event async for event in run.events()]
 
@@ -151,12 +151,12 @@ def test_a_type_that_only_the_start_names_is_checked_too() -> None:
         async with AgentRuntime.in_memory([plain]) as runtime:
             typed = await runtime.run_typed(plain, "When?", Slot)
             assert typed.output == Slot(begin=12, end=13)
-            run = await runtime.start(plain, "When?", output=Slot)
+            run = await runtime.start_run(plain, "When?", output=Slot)
             assert json.loads((await run.wait()).output) == {"begin": 12, "end": 13}
             many = await runtime.fan_out({"a": (plain, "When?")}, job_id="j", output=Slot)
             assert many["a"].structured_output == {"begin": 12, "end": 13}
             await runtime.aclose()
-            assert runtime.ports.deps.outputs == {}
+            assert runtime.core.ports.deps.outputs == {}
 
     play(story())
 
@@ -494,7 +494,7 @@ desk = Agent("desk", model=model, deps=make, output=Slot, output_validators=[val
 
 async def main() -> None:
     async with AgentRuntime.open("app.db", agents=[desk]) as runtime:
-        run = await runtime.start(desk, "When?", run_id="r1")
+        run = await runtime.start_run(desk, "When?", run_id="r1")
         types = [event.type async for event in run.events()]
         print((await run.wait()).output, types.count("output.rejected"))
 
@@ -502,6 +502,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_in_a_validator_repairs_once_and_checks_the_answer_again(tmp_path: Path) -> None:
     def start() -> tuple[int, str]:
         command = [sys.executable, "-c", PROGRAM]
@@ -532,11 +533,11 @@ def test_an_output_that_changed_code_refuses_is_an_error_that_says_so(tmp_path: 
     async def story() -> None:
         agent = Agent("desk", model=model_of(GOOD), output=Slot)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            assert (await (await runtime.start(agent, "When?", run_id="r1")).wait()).output.end == 13
+            assert (await (await runtime.start_run(agent, "When?", run_id="r1")).wait()).output.end == 13
         for kind in (Strict, Raising):
             changed = Agent("desk", model=model_of(GOOD), output=kind)
             async with AgentRuntime.open(tmp_path / "a.db", agents=[changed]) as runtime:
-                result = await (await runtime.start(changed, "When?", run_id="r1")).wait()
+                result = await (await runtime.start_run(changed, "When?", run_id="r1")).wait()
                 assert result.structured_output == {"begin": 12, "end": 13}
                 with pytest.raises(Rejected, match="the type has changed since the run ended") as caught:
                     _ = result.output

@@ -91,7 +91,7 @@ def clerk(till: Till, **more: Any) -> Agent:
 
 async def recorded(runtime: AgentRuntime, agent: str = "clerk", option: str = "approve") -> None:
     """Make the run `r1` of ann, which asks before it pays."""
-    handle = await runtime.start(agent, "Pay it.", run_id="r1", session_id="s1", owner="ann")
+    handle = await runtime.start_run(agent, "Pay it.", run_id="r1", session_id="s1", owner="ann")
     async for event in handle.events():
         if event.type == "run.waiting":
             for asked in await handle.open_requests():
@@ -283,7 +283,7 @@ def test_hooks_event_hooks_and_dependencies_are_left_alone() -> None:
             await recorded(runtime)
             again = await Playground(runtime).run("r1", 0)
             assert (await again.wait()).status is RunStatus.COMPLETED
-            other = await runtime.start("clerk", "Pay it.", run_id="r2")
+            other = await runtime.start_run("clerk", "Pay it.", run_id="r2")
             await other.cancel()
             await other.wait()
         assert "r1" in seen
@@ -434,7 +434,7 @@ def test_the_session_of_a_playground_run_takes_no_other_run_or_message() -> None
             await recorded(runtime)
             await (await Playground(runtime).run("r1", 0, new_run_id="play-1")).wait()
             with pytest.raises(Conflict, match="session play-1 belongs to a playground run"):
-                await runtime.start("clerk", "go", session_id="play-1")
+                await runtime.start_run("clerk", "go", session_id="play-1")
             with pytest.raises(Conflict, match="session play-1 belongs to a playground run"):
                 await runtime.steer("clerk", "go", session_id="play-1")
 

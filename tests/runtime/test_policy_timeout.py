@@ -75,7 +75,7 @@ def played(policy: Slow, **options: int) -> tuple[float, list[str], dict[str, An
         machine = Machine(clock, sequential_ids("id"), seeded_random(1))
         given: Any = {"tool_policy": policy, "machine": machine, **options}
         async with AgentRuntime.in_memory([agent], **given) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert (await handle.wait(timeout=1_000)).status == "completed"
             (found,) = [event.data async for event in handle.events() if event.type == "action.result"]
             return clock.monotonic(), sent, found
@@ -115,7 +115,7 @@ def test_a_start_is_denied_if_its_policy_times_out() -> None:
         agent = Agent("shop", model=ScriptedModel([say("done")]))
         async with AgentRuntime.in_memory([agent], start_policy=policy, policy_timeout_ms=20) as runtime:
             with pytest.raises(Denied, match=r"policy\.timeout"):
-                await runtime.start(agent, "go", run_id="r1")
+                await runtime.start_run(agent, "go", run_id="r1")
 
     run_in_fake_time(story(), clock=FakeClock())
 
@@ -131,4 +131,4 @@ def test_an_error_of_a_policy_that_was_waited_for_is_still_its_own() -> None:
 @pytest.mark.parametrize("after_ms", [0, -1])
 def test_no_time_at_all_is_refused(after_ms: int) -> None:
     with pytest.raises(Rejected, match="policy_timeout_ms must be 1 or more"):
-        AgentRuntime.builder().policy_timeout(after_ms)
+        AgentRuntime.builder().options(policy_timeout_ms=after_ms)

@@ -152,6 +152,15 @@ def test_a_system_on_which_only_the_administrator_makes_nodes(
     assert modes(tmp_path) == {"app.db": 0o600}
 
 
+def test_a_pipe_is_no_private_file_and_keeps_its_rights(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    with pytest.raises(OSError, match="not a regular file"):
+        open_private(pipe, os.O_RDWR)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o666
+
+
 def test_an_existing_file_is_tightened_when_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "name"
     path.write_bytes(b"older and longer")

@@ -76,7 +76,7 @@ def limits(
 
 async def all_of(runtime: AgentRuntime, agent: Agent, count: int) -> list[list[Event]]:
     """Start runs one after the other and return the events of each."""
-    handles = [await runtime.start(agent, str(number)) for number in range(count)]
+    handles = [await runtime.start_run(agent, str(number)) for number in range(count)]
     results = await asyncio.gather(*(handle.wait(timeout=HOUR_S) for handle in handles))
     assert {result.status for result in results} == {RunStatus.COMPLETED}
     return [[event async for event in handle.events()] for handle in handles]
@@ -136,8 +136,8 @@ def test_a_call_that_waits_is_shown_with_its_reason() -> None:
 
     async def story() -> Event:
         async with opened(clock, agent, limits(at_once=1)) as runtime:
-            await runtime.start(agent, "first")
-            second = await runtime.start(agent, "second")
+            await runtime.start_run(agent, "first")
+            second = await runtime.start_run(agent, "second")
             async for event in second.events():
                 if event.type == "step.queued":
                     return event
@@ -157,7 +157,7 @@ def test_a_call_that_waits_can_be_cancelled_and_leaves_its_place_to_the_next() -
 
     async def story() -> RunStatus:
         async with opened(clock, agent, limits(at_once=1)) as runtime:
-            first, second, third = [await runtime.start(agent, text) for text in ("1", "2", "3")]
+            first, second, third = [await runtime.start_run(agent, text) for text in ("1", "2", "3")]
             async for event in second.events():
                 if event.type == "step.queued":
                     break
@@ -178,19 +178,26 @@ def test_a_restart_while_a_call_waits_continues_the_run() -> None:
     agent = Agent("a", model=model)
 
     def runtime() -> AgentRuntime:
-        builder = AgentRuntime.builder().clock(clock).journal(store).content(store).attended().agent(agent)
-        builder.event_bus(Feed(store, clock)).policy(allow_start).provider_limits(limits(at_once=1))
+        builder = (
+            AgentRuntime.builder()
+            .options(clock=clock)
+            .journal(store)
+            .content(store)
+            .options(is_attended=True)
+            .agent(agent)
+        )
+        builder.event_bus(Feed(store, clock)).policy(allow_start).options(provider_limits=limits(at_once=1))
         return builder.build()
 
     async def story() -> list[Event]:
         async with runtime() as one:
-            await one.start(agent, "1", run_id="r1")
-            second = await one.start(agent, "2", run_id="r2")
+            await one.start_run(agent, "1", run_id="r1")
+            second = await one.start_run(agent, "2", run_id="r2")
             async for event in second.events():
                 if event.type == "step.queued":
                     break
         async with runtime() as two:
-            await two.resume()
+            await two.core.resume()
             for run_id in ("r1", "r2"):
                 assert (await two.handle(run_id).wait(timeout=HOUR_S)).output == "done"
             return [event async for event in two.handle("r2").events()]
@@ -215,7 +222,7 @@ def test_summaries_of_a_compaction_count() -> None:
 
     async def story() -> None:
         async with opened(clock, agent, limits(per_minute=1)) as runtime:
-            result = await (await runtime.start(agent, guide.task)).wait(timeout=10 * HOUR_S)
+            result = await (await runtime.start_run(agent, guide.task)).wait(timeout=10 * HOUR_S)
             assert result.status is RunStatus.COMPLETED
 
     run_in_fake_time(story(), clock=clock)
@@ -231,8 +238,8 @@ def test_a_wait_counts_for_the_time_budget_of_the_run() -> None:
 
     async def story() -> RunStatus:
         async with opened(clock, agent, limits(per_minute=1)) as runtime:
-            await (await runtime.start(agent, "1")).wait(timeout=HOUR_S)
-            second = await runtime.start(agent, "2", budget=Budget(max_wall_ms=20_000))
+            await (await runtime.start_run(agent, "1")).wait(timeout=HOUR_S)
+            second = await runtime.start_run(agent, "2", budget=Budget(max_wall_ms=20_000))
             return (await second.wait(timeout=HOUR_S)).status
 
     assert run_in_fake_time(story(), clock=clock) is RunStatus.BUDGET_EXHAUSTED
@@ -246,7 +253,7 @@ def test_a_pause_that_the_provider_asks_for_holds_back_all_runs() -> None:
 
     async def story() -> list[list[Event]]:
         async with opened(clock, agent) as runtime:
-            first = await runtime.start(agent, "0")
+            first = await runtime.start_run(agent, "0")
             async for event in first.events():
                 if event.type == "step.retrying":
                     break
@@ -267,7 +274,7 @@ def test_a_long_pause_parks_the_other_runs_without_asking_the_provider() -> None
 
     async def story() -> list[Event]:
         async with opened(clock, agent) as runtime:
-            first = await runtime.start(agent, "0")
+            first = await runtime.start_run(agent, "0")
             async for event in first.events():
                 if event.type == "run.waiting":
                     break
@@ -314,7 +321,7 @@ def test_only_a_named_pause_of_the_same_provider_holds_back(
     async def story() -> None:
         shared = ProviderLimits()
         async with opened(clock, first, shared) as one, opened(clock, second, shared) as two:
-            handle = await one.start(first, "0")
+            handle = await one.start_run(first, "0")
             async for event in handle.events():
                 if event.type == "step.retrying":
                     break

@@ -17,9 +17,9 @@ from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.limits import OPTIONS_MAX
+from windlass.ports.inbox import STEER, NewRun, Posted
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.ports.store import STEER, NewRun, Posted
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
 from windlass.tools.question import ask_question
@@ -56,7 +56,7 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
     async def story() -> None:
         agent, _ = painter(*script)
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "paint", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "paint", session_id="s1", run_id="r1")
             request = await the_request(handle)
             assert (request.prompt, request.kind, request.allow_freeform) == (
                 "Which colour?",
@@ -80,7 +80,7 @@ def test_a_question_without_options_takes_any_words() -> None:
     async def story() -> None:
         agent, model = painter(asking(), say("painted"))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "paint")
+            handle = await runtime.start_run(agent, "paint")
             request = await the_request(handle)
             assert request.display == "text"
             await handle.answer(request.request_id, text="a warm one")
@@ -104,7 +104,7 @@ def test_an_invalid_question_is_an_error_result_for_the_model(arguments: JsonObj
     async def story() -> None:
         agent, model = painter(asking(arguments), say("never mind"))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "paint")
+            handle = await runtime.start_run(agent, "paint")
             assert (await handle.wait(timeout=300)).output == "never mind"
         assert told in model.requests[1].messages[-1].content
 
@@ -117,7 +117,7 @@ def test_the_question_tool_is_not_offered_where_no_person_can_be_asked(where: st
         agent, model = painter(asking(), say("guessed"))
         async with AgentRuntime.in_memory([agent], is_attended=where == "channel") as runtime:
             capabilities = SessionCapabilities(request_input=where != "channel")
-            handle = await runtime.start(agent, "paint", capabilities=capabilities)
+            handle = await runtime.start_run(agent, "paint", capabilities=capabilities)
             assert (await handle.wait(timeout=300)).output == "guessed"
         assert model.requests[0].tools == ()
         assert "No person can be asked" in model.requests[1].messages[-1].content
@@ -152,7 +152,7 @@ def test_a_message_to_a_run_is_taken_after_the_running_tools() -> None:
         slow, model = Slow(), ScriptedModel([call("look"), say("brief")])
         agent = Agent("a", model=model, tools=[slow.tool])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "tell me", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "tell me", session_id="s1", run_id="r1")
             await slow.begun.wait()
             assert await runtime.steer(agent, "and be brief", session_id="s1", message_id="m1") == "m1"
             await runtime.steer(agent, "and be brief", session_id="s1", message_id="m1")
@@ -192,7 +192,7 @@ def test_a_message_during_the_last_answer_continues_the_run() -> None:
         model = Held()
         agent = Agent("a", model=model)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "tell me", session_id="s1")
+            handle = await runtime.start_run(agent, "tell me", session_id="s1")
             await model.writing.wait()
             await runtime.steer(agent, "one more thing", session_id="s1")
             model.go_on.set()
@@ -205,11 +205,11 @@ def test_a_message_to_an_idle_session_starts_a_run(tmp_path: Path) -> None:
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(lambda messages: say(f"heard {len(messages)}")))
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
-            await (await runtime.start(agent, "hello", session_id="s1")).wait(timeout=300)
+            await (await runtime.start_run(agent, "hello", session_id="s1")).wait(timeout=300)
             message_id = await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
             run_id = f"steer/s1/{message_id}"
             async with asyncio.timeout(300):
-                async for event in runtime.subscribe_session("s1"):
+                async for event in runtime.sessions.subscribe("s1"):
                     if event.type == "run.completed" and event.run_id == run_id:
                         break
             result = await runtime.handle(run_id).wait(timeout=300)
@@ -234,7 +234,7 @@ def test_a_message_to_a_run_that_waits_for_approval_does_not_approve(tmp_path: P
 
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             request = await the_request(handle)
         async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             await runtime.steer("shop", "approve", session_id="s1")
@@ -259,7 +259,7 @@ def test_a_message_with_answers_is_one_step_and_dismisses_the_other_requests() -
         model = ScriptedModel([both, say("all right"), say("never asked")])
         agent = Agent("shop", model=model, tools=[pay])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1")
+            handle = await runtime.start_run(agent, "go", session_id="s1")
             await until(handle, "run.waiting")
             first, second = await handle.open_requests()
             given = InputResponse(request_id=first.request_id, option_id="approve")
@@ -300,7 +300,7 @@ def test_of_two_answers_at_once_the_second_is_refused(tmp_path: Path) -> None:
             "shop", model=ScriptedModel(by_history([call("pay", {"cents": 5}), say("done")])), tools=[pay]
         )
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1")
+            handle = await runtime.start_run(agent, "go", session_id="s1")
             request = await the_request(handle)
             first, second = await asyncio.gather(
                 handle.answer(request.request_id, "approve"),
@@ -337,8 +337,8 @@ def test_of_two_messages_with_answers_at_once_the_second_is_not_sent() -> None:
         )
         store = Yielding(MemoryStore())
         parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
-        async with parts.agent(agent).policy(allow_start).attended().build() as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1")
+        async with parts.agent(agent).policy(allow_start).options(is_attended=True).build() as runtime:
+            handle = await runtime.start_run(agent, "go", session_id="s1")
             request_id = (await the_request(handle)).request_id
             found = await asyncio.gather(
                 *(
@@ -393,10 +393,10 @@ def test_of_two_answers_of_two_processes_at_once_only_the_first_is_acknowledged(
 
         def process() -> AgentRuntime:
             parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
-            return parts.agent(agent).policy(allow_start).attended().build()
+            return parts.agent(agent).policy(allow_start).options(is_attended=True).build()
 
         async with process() as one, process() as other:
-            handle = await one.start(agent, "go", session_id="s1")
+            handle = await one.start_run(agent, "go", session_id="s1")
             request_id = (await the_request(handle)).request_id
             found = await asyncio.gather(
                 handle.answer(request_id, "approve"),
@@ -427,15 +427,17 @@ def test_a_request_of_a_subagent_is_answered_once_through_its_session_and_that_o
         )
         store = Meeting(MemoryStore())
         parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
-        async with parts.agent(parent).agent(child).policy(allow_start).attended().build() as runtime:
-            handle = await runtime.start(parent, "go", session_id="s1")
+        async with (
+            parts.agent(parent).agent(child).policy(allow_start).options(is_attended=True).build() as runtime
+        ):
+            handle = await runtime.start_run(parent, "go", session_id="s1")
             await until(handle, "input.requested")
             [request] = await handle.open_requests()
             request_id = request.request_id
-            [below] = await runtime.descendants("s1")
+            [below] = await runtime.sessions.descendants("s1")
             found = await asyncio.gather(
                 *(
-                    runtime.answer_session(where, [InputResponse(request_id=request_id, option_id=option)])
+                    runtime.sessions.answer(where, [InputResponse(request_id=request_id, option_id=option)])
                     for where, option in (("s1", "approve"), (below.session_id, "deny"))
                 ),
                 return_exceptions=True,
@@ -465,8 +467,8 @@ def test_a_message_that_the_store_refuses_answers_nothing() -> None:
         agent = Agent("shop", model=ScriptedModel([call("pay", {"cents": 5}), say("done")]), tools=[pay])
         store = Refusing(MemoryStore())
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
-        async with builder.agent(agent).policy(allow_start).attended().build() as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1")
+        async with builder.agent(agent).policy(allow_start).options(is_attended=True).build() as runtime:
+            handle = await runtime.start_run(agent, "go", session_id="s1")
             request = await the_request(handle)
             given = InputResponse(request_id=request.request_id, option_id="approve")
             with pytest.raises(Unavailable):
@@ -487,7 +489,7 @@ def test_a_policy_may_deny_questions() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "paint")
+            handle = await runtime.start_run(agent, "paint")
             assert (await handle.wait()).output == "painted"
             events = [event async for event in handle.events()]
             assert "input.requested" not in [event.type for event in events]
@@ -510,7 +512,7 @@ def test_a_question_needs_no_approval() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "paint")
+            handle = await runtime.start_run(agent, "paint")
             assert (await the_request(handle)).kind == "question"
 
     play(story())

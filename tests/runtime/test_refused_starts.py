@@ -18,7 +18,7 @@ from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable,
 from windlass.feed import Feed
 from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX
 from windlass.ports.host import StartPolicy
-from windlass.runtime import start as starting
+from windlass.runtime import refused_starts
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.stores import WrappedStore
 from windlass_protocol import (
@@ -53,7 +53,7 @@ def on(store: WrappedStore | MemoryStore, policy: StartPolicy = allow_start, *ag
     builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
     for agent in agents or (shop(),):
         builder.agent(agent)
-    return builder.policy(policy).secrets([SECRET]).build()
+    return builder.policy(policy).options(secrets=[SECRET]).build()
 
 
 async def refusal(work: Awaitable[object]) -> AgentError:
@@ -66,7 +66,7 @@ def test_an_entry_says_who_asked_for_what_and_why_not_and_holds_no_input() -> No
     async def story() -> None:
         async with on(MemoryStore(), deny) as runtime:
             error = await refusal(
-                runtime.start(
+                runtime.start_run(
                     "shop",
                     INPUT,
                     run_id="r1",
@@ -94,42 +94,42 @@ def test_an_entry_says_who_asked_for_what_and_why_not_and_holds_no_input() -> No
 Start = Callable[[AgentRuntime], Awaitable[object]]
 STARTS: dict[str, tuple[Start, type[AgentError], dict[str, str | None]]] = {
     "an unknown agent": (
-        lambda runtime: runtime.start("shpo", INPUT, owner="ann"),
+        lambda runtime: runtime.start_run("shpo", INPUT, owner="ann"),
         Rejected,
         {"agent_id": "shpo", "owner": "ann"},
     ),
     "another agent of the name": (
-        lambda runtime: runtime.start(shop(instructions="Other."), INPUT),
+        lambda runtime: runtime.start_run(shop(instructions="Other."), INPUT),
         Rejected,
         {"agent_id": "shop"},
     ),
     "an unknown option": (
-        lambda runtime: runtime.start("shop", INPUT, run_id="r1", **_any({"colour": "red"})),
+        lambda runtime: runtime.start_run("shop", INPUT, run_id="r1", **_any({"colour": "red"})),
         Rejected,
         {"agent_id": "shop", "run_id": "r1"},
     ),
     "an option that does not fit": (
-        lambda runtime: runtime.start("shop", INPUT, run_id="r1", **_any({"metadata": 5})),
+        lambda runtime: runtime.start_run("shop", INPUT, run_id="r1", **_any({"metadata": 5})),
         Rejected,
         {"agent_id": "shop", "run_id": "r1"},
     ),
     "an empty message": (
-        lambda runtime: runtime.start("shop", "", session_id="s1"),
+        lambda runtime: runtime.start_run("shop", "", session_id="s1"),
         Rejected,
         {"agent_id": "shop", "session_id": "s1"},
     ),
     "a reserved session": (
-        lambda runtime: runtime.start("shop", INPUT, run_id="r1", session_id="session:subagent:x"),
+        lambda runtime: runtime.start_run("shop", INPUT, run_id="r1", session_id="session:subagent:x"),
         Rejected,
         {"run_id": "r1", "session_id": "session:subagent:x"},
     ),
     "another request of a run": (
-        lambda runtime: runtime.start("shop", "another one", run_id="first"),
+        lambda runtime: runtime.start_run("shop", "another one", run_id="first"),
         Conflict,
         {"run_id": "first", "session_id": None},
     ),
     "a session of another owner": (
-        lambda runtime: runtime.start("shop", INPUT, run_id="r1", session_id="firsts", owner="eve"),
+        lambda runtime: runtime.start_run("shop", INPUT, run_id="r1", session_id="firsts", owner="eve"),
         Denied,
         {"run_id": "r1", "session_id": "firsts", "owner": "eve"},
     ),
@@ -171,7 +171,7 @@ def test_every_refused_start_leaves_one_entry(name: str, tmp_path: Path) -> None
 
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "a.db", agents=[shop()], durability="process") as runtime:
-            first = await runtime.start("shop", INPUT, run_id="first", session_id="firsts", owner="ann")
+            first = await runtime.start_run("shop", INPUT, run_id="first", session_id="firsts", owner="ann")
             await first.wait()
             assert (await runtime.sessions.refused_starts()).items == ()
             found = await refusal(start(runtime))
@@ -189,7 +189,7 @@ def test_every_refused_start_leaves_one_entry(name: str, tmp_path: Path) -> None
 def test_a_value_that_is_no_request_leaves_nothing() -> None:
     async def story() -> None:
         async with on(MemoryStore()) as runtime:
-            wrong: Any = "go"
+            wrong: Any = 5
             await refusal(runtime.start_run(wrong))
             assert (await runtime.sessions.refused_starts()).items == ()
 
@@ -199,9 +199,13 @@ def test_a_value_that_is_no_request_leaves_nothing() -> None:
 def test_the_run_of_another_owner_is_not_described() -> None:
     async def story() -> None:
         async with on(MemoryStore()) as runtime:
-            await (await runtime.start("shop", "go", run_id="r1", session_id="private", owner="ann")).wait()
-            error = await refusal(runtime.start("shop", "go", run_id="r1", session_id="mine", owner="eve"))
-            host = await refusal(runtime.start("shop", "go", run_id="r1", session_id="mine"))
+            await (
+                await runtime.start_run("shop", "go", run_id="r1", session_id="private", owner="ann")
+            ).wait()
+            error = await refusal(
+                runtime.start_run("shop", "go", run_id="r1", session_id="mine", owner="eve")
+            )
+            host = await refusal(runtime.start_run("shop", "go", run_id="r1", session_id="mine"))
             assert "it belongs to another owner" in error.message
             assert "it is in session private" in host.message
             [entry] = (await runtime.sessions.refused_starts(owner="eve")).items
@@ -224,7 +228,7 @@ def test_a_refused_subagent_leaves_an_entry_of_the_calling_session() -> None:
         model = ScriptedModel([call("helper", {"message": INPUT}), say("done")])
         boss = Agent("boss", model=model, subagents=[helper])
         async with AgentRuntime.in_memory([boss], start_policy=no_children) as runtime:
-            handle = await runtime.start("boss", "go", session_id="s1", owner="ann", source=SOURCE)
+            handle = await runtime.start_run("boss", "go", session_id="s1", owner="ann", source=SOURCE)
             assert (await handle.wait()).output == "done"
             [entry] = (await runtime.sessions.refused_starts(owner="ann", agent_id="helper")).items
             assert (entry.session_id, entry.source, entry.message) == ("s1", SOURCE, "no.helper: No.")
@@ -247,12 +251,12 @@ def test_secrets_are_masked_in_messages_and_ids_before_they_are_cut() -> None:
 
     async def story() -> None:
         async with on(MemoryStore(), loud) as runtime:
-            error = await refusal(runtime.start("shop", "go", run_id="r1"))
+            error = await refusal(runtime.start_run("shop", "go", run_id="r1"))
             assert SECRET in error.message
-            await refusal(runtime.start(f"agent-{SECRET}", "go", owner=f"of-{SECRET}"))
+            await refusal(runtime.start_run(f"agent-{SECRET}", "go", owner=f"of-{SECRET}"))
             source = SourceRef(kind=SourceKind.USER, id=f"from-{SECRET}")
             await refusal(
-                runtime.start("shop", "go", run_id=f"run-{SECRET}", session_id=SECRET, source=source)
+                runtime.start_run("shop", "go", run_id=f"run-{SECRET}", session_id=SECRET, source=source)
             )
             entries = (await runtime.sessions.refused_starts()).items
             assert len(entries) == 3
@@ -267,8 +271,8 @@ def test_secrets_are_masked_in_messages_and_ids_before_they_are_cut() -> None:
 def test_an_invalid_id_is_cut_and_printable_in_its_entry(bad: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "a.db", agents=[shop()], durability="process") as runtime:
-            await refusal(runtime.start("shop", "go", run_id=bad, session_id=bad, owner=bad))
-            await refusal(runtime.start(bad, "go"))
+            await refusal(runtime.start_run("shop", "go", run_id=bad, session_id=bad, owner=bad))
+            await refusal(runtime.start_run(bad, "go"))
             newer, older = (await runtime.sessions.refused_starts()).items
             for found in (newer.agent_id, older.run_id, older.session_id, older.owner):
                 assert found is not None
@@ -311,14 +315,14 @@ async def _hangs() -> None:
 def test_the_caller_gets_the_same_error_when_the_store_takes_no_entry(
     work: Callable[[], Awaitable[object]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(starting, "REFUSAL_TIMEOUT_MS", 1)
+    monkeypatch.setattr(refused_starts, "REFUSAL_TIMEOUT_MS", 1)
 
     async def story() -> None:
         async with on(Sore("record_refusal", work), deny) as runtime:
             for message in (INPUT, "other words"):
-                error = await refusal(runtime.start("shop", message))
+                error = await refusal(runtime.start_run("shop", message))
                 assert (type(error), error.message) == (Denied, "policy.closed: Closed.")
-            assert type(await refusal(runtime.start("shpo", INPUT))) is Rejected
+            assert type(await refusal(runtime.start_run("shpo", INPUT))) is Rejected
 
     with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
         play(story())
@@ -333,7 +337,7 @@ def test_an_error_without_a_code_reaches_the_caller_without_an_entry() -> None:
 
     async def story() -> None:
         async with on(MemoryStore(), odd) as runtime:
-            assert (await refusal(runtime.start("shop", "go"))).message == "odd"
+            assert (await refusal(runtime.start_run("shop", "go"))).message == "odd"
             assert (await runtime.sessions.refused_starts()).items == ()
 
     play(story())
@@ -343,7 +347,7 @@ def test_an_error_without_a_code_reaches_the_caller_without_an_entry() -> None:
 def test_the_caller_does_not_wait_for_a_store_that_another_process_has_locked(
     durability: Literal["process", "power"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "REFUSAL_TIMEOUT_MS", 1)
+    monkeypatch.setattr(refused_starts, "REFUSAL_TIMEOUT_MS", 1)
     path = tmp_path / "a.db"
 
     async def story() -> None:
@@ -353,7 +357,7 @@ def test_the_caller_does_not_wait_for_a_store_that_another_process_has_locked(
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
             assert (
-                await refusal(runtime.start("shop", "go", run_id="r1"))
+                await refusal(runtime.start_run("shop", "go", run_id="r1"))
             ).message == "policy.closed: Closed."
             assert (await runtime.sessions.refused_starts()).items == ()
             other.close()
@@ -368,9 +372,9 @@ def test_a_start_that_the_store_cannot_take_is_only_logged(caplog: pytest.LogCap
     async def story() -> None:
         store = Sore("post", _unavailable)
         async with on(store) as runtime:
-            error = await refusal(runtime.start("shop", INPUT))
+            error = await refusal(runtime.start_run("shop", INPUT))
             assert (type(error), error.message) == (Unavailable, "gone")
-            assert await store.listed_refusals() == ()
+            assert await store.list_refusals() == ()
 
     with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
         play(story())
@@ -383,7 +387,7 @@ def test_a_closed_runtime_refuses_with_its_own_error() -> None:
         runtime = on(MemoryStore())
         async with runtime:
             pass
-        error = await refusal(runtime.start("shop", "go"))
+        error = await refusal(runtime.start_run("shop", "go"))
         assert type(error) is Unavailable
         assert error.message.startswith("the runtime was closed")
 
@@ -398,7 +402,7 @@ def test_refused_starts_are_read_in_pages_newest_first() -> None:
         async with on(MemoryStore(), deny) as runtime:
             for number in range(5):
                 await refusal(
-                    runtime.start("shop", "go", run_id=f"r{number}", owner="ann" if number else "bob")
+                    runtime.start_run("shop", "go", run_id=f"r{number}", owner="ann" if number else "bob")
                 )
             first = await runtime.sessions.refused_starts(owner="ann", limit=3)
             assert [one.run_id for one in first.items] == ["r4", "r3", "r2"]
@@ -413,11 +417,11 @@ def test_refused_starts_are_read_in_pages_newest_first() -> None:
 def test_a_session_takes_its_refused_starts_along_when_it_is_deleted(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "a.db", agents=[shop()], durability="process") as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1", owner="ann")
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1", owner="ann")
             await until(handle, "run.completed")
-            await refusal(runtime.start("shop", "go", session_id="s1", owner="eve"))
-            await refusal(runtime.start("shop", "other words", run_id="r1"))
-            await refusal(runtime.start("nobody", "go", session_id="s2"))
+            await refusal(runtime.start_run("shop", "go", session_id="s1", owner="eve"))
+            await refusal(runtime.start_run("shop", "other words", run_id="r1"))
+            await refusal(runtime.start_run("nobody", "go", session_id="s2"))
             await handle.wait()
             await runtime.sessions.delete("s1")
             [entry] = (await runtime.sessions.refused_starts()).items

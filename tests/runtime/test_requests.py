@@ -36,7 +36,7 @@ def test_the_loop_shows_each_request_once_and_ends_with_the_run() -> None:
     async def story() -> None:
         model = ScriptedModel(TWICE)
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             seen: list[tuple[str, JsonValue]] = []
             async for request in handle.requests():
                 assert isinstance(request, Approval)
@@ -57,7 +57,7 @@ def test_the_loop_shows_each_request_once_and_ends_with_the_run() -> None:
 def test_an_approval_for_the_session_covers_the_next_call() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(ScriptedModel(TWICE))]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             count = 0
             async for request in handle.requests():
                 assert isinstance(request, Approval)
@@ -78,7 +78,7 @@ def test_a_question_takes_an_option_or_words() -> None:
         )
         agent = Agent("painter", model=model, tools=[ask_question])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "paint")
+            handle = await runtime.start_run(agent, "paint")
             async for request in handle.requests():
                 assert isinstance(request, Question)
                 if request.options:
@@ -98,7 +98,7 @@ def test_a_question_takes_an_option_or_words() -> None:
 def test_an_answer_from_elsewhere_comes_first_and_the_loop_goes_on() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(ScriptedModel(TWICE))]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             taken: list[bool] = []
             async for request in handle.requests():
                 assert isinstance(request, Approval)
@@ -114,7 +114,7 @@ def test_an_answer_from_elsewhere_comes_first_and_the_loop_goes_on() -> None:
 def test_a_cancel_ends_the_loop_and_an_answer_after_it_is_not_taken() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(ScriptedModel(ASKS))]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             taken: list[bool] = []
             async for request in handle.requests():
                 assert isinstance(request, Approval)
@@ -129,7 +129,7 @@ def test_a_cancel_ends_the_loop_and_an_answer_after_it_is_not_taken() -> None:
 def test_who_may_not_answer_is_denied() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(ScriptedModel(ASKS))], responders=["ann"]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             async for request in handle.requests():
                 assert isinstance(request, Approval)
                 assert request.data.responders == ("ann",)
@@ -147,7 +147,7 @@ def test_after_a_restart_the_loop_shows_open_requests_alone(tmp_path: Path) -> N
 
     async def first() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent()]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             async for request in handle.requests():
                 assert isinstance(request, Approval)
                 if request.arguments == {"to": "bob"}:
@@ -165,7 +165,7 @@ def test_after_a_restart_the_loop_shows_open_requests_alone(tmp_path: Path) -> N
     async def story() -> None:
         await first()
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent()]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             assert await second(handle) == [{"to": "bob"}]
             assert (await handle.wait()).output == "done"
             assert await second(handle) == []
@@ -177,7 +177,7 @@ def test_an_answer_that_waits_for_a_process_is_not_asked_for_again(tmp_path: Pat
     async def story() -> None:
         path = tmp_path / "app.db"
         async with AgentRuntime.open(path, agents=[shop(ScriptedModel(by_history(ASKS)))]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
         async with AgentRuntime.open(path, agents=[]) as runtime:
@@ -197,7 +197,7 @@ def test_requests_of_subagents_are_in_the_loop() -> None:
         model = ScriptedModel([call("clerk", {"message": "write"}), say("told them")])
         lead = Agent("lead", model=model, subagents=[below])
         async with AgentRuntime.in_memory([lead]) as runtime:
-            handle = await runtime.start(lead, "go")
+            handle = await runtime.start_run(lead, "go")
             async for request in handle.requests():
                 assert isinstance(request, Approval)
                 assert await request.approve()
@@ -228,7 +228,7 @@ desk = Agent("desk", model=model, tools=[refund])
 
 async def main() -> None:
     async with AgentRuntime.open("app.db", agents=[desk]) as runtime:
-        run = await runtime.start(desk, "Refund order 77.", run_id="ticket-1042")
+        run = await runtime.start_run(desk, "Refund order 77.", run_id="ticket-1042")
         async for request in run.requests():
             print(type(request).__name__, request.tool_name, flush=True)
             match request:
@@ -249,6 +249,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "attempts"),
     [("retry", ["attempt 1", "attempt 2"]), ("skip", ["attempt 1"]), ("supply", ["attempt 1"])],
@@ -267,6 +268,7 @@ def test_the_same_loop_is_right_after_a_kill_in_the_middle_of_a_call(
     assert (tmp_path / "ledger").read_text().splitlines() == attempts
 
 
+@pytest.mark.slow
 def test_a_supplied_result_is_json_and_the_log_tells_what_a_crash_left(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CRASHING, "supply"]
     ends = [
@@ -295,7 +297,7 @@ def test_the_text_of_a_run_is_streamed_as_it_is_written() -> None:
     async def story() -> None:
         model = ScriptedModel([say("Let me look."), say("It is there.")], chunk_chars=4)
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             pieces = [piece async for piece in handle.stream_text()]
             assert "".join(pieces) == "Let me look."
             # The text of a run that has ended is read from the journal.
@@ -315,7 +317,7 @@ def test_an_empty_line_is_between_the_texts_of_two_steps() -> None:
         first = say("Let me look.") + call("look_up", {"item": "key"})
         agent = shop(ScriptedModel([first, say("It is there.")], chunk_chars=4), tools=[look_up])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             text = "".join([piece async for piece in handle.stream_text()])
             assert text == "Let me look.\n\nIt is there."
 

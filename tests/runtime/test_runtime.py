@@ -20,8 +20,9 @@ from windlass.ports.feed import EventFilter
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMUsage
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.handle import typed_result
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.runs import Runs, record_of, typed_result
+from windlass.runtime.runs import Runs, record_of
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.budget import Budget
 from windlass_harness.views.runs import fold_runs
@@ -194,7 +195,7 @@ def test_wait_waits_until_the_run_has_ended_for_as_many_as_ask() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         async with memory(Answer("done", gate=gate)) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             waits = [asyncio.create_task(handle.wait()) for _ in range(5)]
             waits.append(asyncio.create_task(runtime.handle("r1").wait(timeout=300)))
             await until(handle, "step.started")
@@ -214,7 +215,7 @@ def test_a_wait_that_takes_too_long_ends_and_the_run_goes_on() -> None:
         gate = asyncio.Event()
         runtime = built(CountingStore(), ScriptedModel([Answer("done", gate=gate)]), clock)
         async with runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             before = clock.monotonic()
             with pytest.raises(TimeoutError):
                 await handle.wait(timeout=5)
@@ -231,13 +232,13 @@ def built(store: CountingStore, model: ScriptedModel, clock: FakeClock) -> Agent
     """A runtime in the time of a clock."""
     return (
         AgentRuntime.builder()
-        .clock(clock)
+        .options(clock=clock)
         .journal(store)
         .event_bus(Feed(store, clock))
         .content(store)
         .policy(allow_start)
         .agent(shop(model))
-        .attended()
+        .options(is_attended=True)
         .build()
     )
 
@@ -246,7 +247,7 @@ def test_a_wait_that_is_cancelled_cancels_nothing_else() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         async with memory(Answer("done", gate=gate)) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             wait = asyncio.create_task(handle.wait())
             await until(handle, "step.started")
             wait.cancel()
@@ -284,7 +285,7 @@ def test_an_unknown_run_is_a_conflict_with_its_id(use: str) -> None:
                 "requests": handle.open_requests,
                 "run_snapshot": lambda: runtime.run_snapshot("nobody"),
                 "answer": lambda: handle.answer("request", "approve"),
-                "deliveries": lambda: runtime.deliveries("nobody"),
+                "deliveries": lambda: runtime.handle("nobody").deliveries(),
                 "events": lambda: anext(aiter(handle.events())),
                 "subscribe_run": lambda: runtime.subscribe_run("nobody").open(),
                 "terminal_event": lambda: runtime.events().terminal_event("nobody"),
@@ -315,10 +316,10 @@ def test_the_result_comes_from_the_journal() -> None:
         store = CountingStore()
         runtime = built(store, ScriptedModel(script), FakeClock())
         async with runtime:
-            plain = await (await runtime.start("shop", "go", run_id="r1", session_id="s1")).wait()
-            failed = await (await runtime.start("shop", "go", run_id="r2", session_id="s1")).wait()
+            plain = await (await runtime.start_run("shop", "go", run_id="r1", session_id="s1")).wait()
+            failed = await (await runtime.start_run("shop", "go", run_id="r2", session_id="s1")).wait()
             null = await (
-                await runtime.start("shop", "go", run_id="r3", session_id="s1", output={"type": "null"})
+                await runtime.start_run("shop", "go", run_id="r3", session_id="s1", output={"type": "null"})
             ).wait()
             runs = fold_runs(await store.read("s1")).runs
         assert [run.result for run in runs.values()] == [plain, failed, null]
@@ -337,7 +338,7 @@ def test_the_result_comes_from_the_journal() -> None:
 def test_a_run_that_uses_up_its_budget_says_so() -> None:
     async def story() -> None:
         async with memory(*ASKS) as runtime:
-            handle = await runtime.start("shop", "go", budget=Budget(max_steps=0))
+            handle = await runtime.start_run("shop", "go", budget=Budget(max_steps=0))
             result = await handle.wait()
             assert result.status is RunStatus.BUDGET_EXHAUSTED
             assert result.error is not None
@@ -364,8 +365,8 @@ def test_a_handle_can_be_had_after_a_restart_for_a_run_that_waits_and_for_one_th
 
     async def story() -> None:
         async with await open_runtime() as runtime:
-            first = await (await runtime.start("shop", "go", run_id="r1")).wait()
-            waiting = await runtime.start("shop", "go", run_id="r2")
+            first = await (await runtime.start_run("shop", "go", run_id="r1")).wait()
+            waiting = await runtime.start_run("shop", "go", run_id="r2")
             await until(waiting, "run.waiting")
             events = [event.seq async for event in runtime.handle("r1").events()]
         async with await open_runtime() as runtime:
@@ -400,14 +401,14 @@ def test_a_run_that_another_process_drives_can_be_waited_for_answered_and_cancel
         driving = await AgentRuntime.open(path, agents=agents, machine=machine, durability="process")
         watching = await AgentRuntime.open(path, agents=agents, machine=machine, durability="process")
         async with driving, watching:
-            started = await driving.start("shop", "go", run_id="r1")
+            started = await driving.start_run("shop", "go", run_id="r1")
             handle = watching.handle("r1")
             waiting = asyncio.create_task(handle.wait())
             await until(started, "run.waiting")
             (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve")
             assert await waiting == await started.wait()
-            second = await driving.start("shop", "go", run_id="r2")
+            second = await driving.start_run("shop", "go", run_id="r2")
             await until(second, "run.waiting")
             await watching.handle("r2").cancel()
             assert (await watching.handle("r2").wait()).status is RunStatus.CANCELLED
@@ -424,8 +425,8 @@ def test_a_snapshot_has_the_status_of_a_run_from_the_inbox_to_its_end() -> None:
         gate = asyncio.Event()
         source = SourceRef(kind=SourceKind.USER, id="ada")
         async with memory(Answer("one", gate=gate), say("two")) as runtime:
-            await runtime.start("shop", "go", run_id="r1", session_id="s1")
-            second = await runtime.start(
+            await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
+            second = await runtime.start_run(
                 "shop", "go", run_id="r2", session_id="s1", source=source, turn_id="my turn"
             )
             await until(runtime.handle("r1"), "step.started")
@@ -469,7 +470,7 @@ def test_the_error_of_a_run_names_what_it_belongs_to(
 ) -> None:
     async def story() -> None:
         async with memory(*answers) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1", budget=budget)
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1", budget=budget)
             error = (await handle.wait()).error
             assert error is not None
             assert error.causal_ids == CausalIds(run_id="r1", session_id="s1", **ids)
@@ -484,8 +485,8 @@ def test_a_run_is_cancelled_wherever_it_is() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         async with memory(Answer("one", gate=gate), *ASKS) as runtime:
-            first = await runtime.start("shop", "go", run_id="r1", session_id="s1")
-            queued = await runtime.start("shop", "go", run_id="r2", session_id="s1")
+            first = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
+            queued = await runtime.start_run("shop", "go", run_id="r2", session_id="s1")
             await until(first, "step.started")
             await queued.cancel(by="ada", reason="not needed")
             await queued.cancel(by="bob", reason="another reason")
@@ -502,7 +503,7 @@ def test_a_run_is_cancelled_wherever_it_is() -> None:
 def test_a_run_that_waits_for_people_can_be_cancelled() -> None:
     async def story() -> None:
         async with memory(*ASKS) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             await handle.cancel()
             assert (await handle.wait()).status is RunStatus.CANCELLED
@@ -514,7 +515,7 @@ def test_a_run_that_waits_for_people_can_be_cancelled() -> None:
 def test_cancelling_a_run_that_has_ended_changes_nothing() -> None:
     async def story() -> None:
         async with memory(say("done")) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             result = await handle.wait()
             await handle.cancel(reason="too late")
             assert await handle.wait() == result
@@ -528,7 +529,7 @@ def test_a_cancel_shows_at_once_while_a_driver_is_busy() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         async with memory(Answer("one", gate=gate)) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             await until(handle, "step.started")
             await handle.cancel()
             snapshot = await runtime.run_snapshot("r1")
@@ -543,7 +544,7 @@ def test_a_cancel_shows_at_once_while_a_driver_is_busy() -> None:
 def test_a_cancel_closes_approvals_with_a_record_and_refuses_later_ones() -> None:
     async def story() -> None:
         async with memory(*ASKS) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
             await handle.cancel()
@@ -565,13 +566,13 @@ def test_a_cancel_closes_approvals_with_a_record_and_refuses_later_ones() -> Non
 def test_requests_of_a_run_are_not_those_of_another_run_of_its_session() -> None:
     async def story() -> None:
         async with memory(say("one"), *ASKS) as runtime:
-            first = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            first = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
             await first.wait()
-            second = await runtime.start("shop", "go", run_id="r2", session_id="s1")
+            second = await runtime.start_run("shop", "go", run_id="r2", session_id="s1")
             await until(second, "run.waiting")
             (asked,) = await second.open_requests()
             assert await first.open_requests() == ()
-            assert await runtime.session_requests("s1") == (asked,)
+            assert await runtime.sessions.open_requests("s1") == (asked,)
             with pytest.raises(Conflict, match="no open request with this id"):
                 await first.answer(asked.request_id, "approve")
             assert await second.open_requests() == (asked,)
@@ -594,14 +595,14 @@ def test_an_answer_that_does_not_count_is_refused_with_its_ids(
 ) -> None:
     async def story() -> None:
         async with memory(*ASKS, responders=["ada"]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
             response = InputResponse.model_validate(
                 {"request_id": asked.request_id, "responder": "ada", **answer}
             )
             with pytest.raises(error, match=message) as caught:
-                await runtime.answer_session("s1", [response])
+                await runtime.sessions.answer("s1", [response])
             assert type(caught.value) is error
             assert caught.value.kind is ErrorKind.APPROVAL_FAILURE
             ids = CausalIds(session_id="s1", request_id=response.request_id)
@@ -616,10 +617,10 @@ def test_an_answer_after_its_time_is_a_conflict() -> None:
 
     async def story() -> None:
         store = CountingStore()
-        builder = AgentRuntime.builder().clock(clock).journal(store).event_bus(Feed(store, clock))
-        builder.content(store).policy(allow_start).agent(shop(ScriptedModel(ASKS))).attended()
-        async with builder.approvals_expire(1_000).build() as runtime:
-            handle = await runtime.start("shop", "go")
+        builder = AgentRuntime.builder().options(clock=clock).journal(store).event_bus(Feed(store, clock))
+        builder.content(store).policy(allow_start).agent(shop(ScriptedModel(ASKS))).options(is_attended=True)
+        async with builder.options(approval_expires_ms=1_000).build() as runtime:
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
             clock.jump(2)
@@ -635,12 +636,12 @@ def test_an_answer_after_its_time_is_a_conflict() -> None:
 def test_runs_can_be_watched_by_run_session_agent_and_filter() -> None:
     async def story() -> None:
         async with memory(say("done")) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
             await handle.wait()
             ends = EventFilter(types=["run.completed"]).compile()
             streams = (
                 runtime.subscribe_all(),
-                runtime.subscribe_session("s1"),
+                runtime.sessions.subscribe("s1"),
                 runtime.subscribe_run("r1"),
                 runtime.subscribe_agent("shop"),
                 runtime.subscribe_events(ends),
@@ -665,11 +666,15 @@ def test_a_secret_is_not_in_the_inbox_either() -> None:
         gate = asyncio.Event()
         store = CountingStore()
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
-        builder.policy(allow_start).secrets([secret]).agent(shop(ScriptedModel([Answer("x", gate=gate)])))
+        builder.policy(allow_start).options(secrets=[secret]).agent(
+            shop(ScriptedModel([Answer("x", gate=gate)]))
+        )
         async with builder.build() as runtime:
-            first = await runtime.start("shop", "go", session_id="s1")
+            first = await runtime.start_run("shop", "go", session_id="s1")
             await until(first, "step.started")
-            second = await runtime.start("shop", f"use {secret}", session_id="s1", metadata={"key": secret})
+            second = await runtime.start_run(
+                "shop", f"use {secret}", session_id="s1", metadata={"key": secret}
+            )
             await second.cancel(reason=f"because of {secret}")
             items = repr(await store.pending("s1"))
             assert "use " in items
@@ -682,7 +687,7 @@ def test_a_secret_is_not_in_the_inbox_either() -> None:
 def test_a_package_is_kept_once_and_looked_for_again_only_when_very_many_were_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.runtime.start.KEPT_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.packages.KNOWN_PACKAGES_MAX", 2)
 
     async def story() -> None:
         store = CountingStore()
@@ -690,7 +695,7 @@ def test_a_package_is_kept_once_and_looked_for_again_only_when_very_many_were_ke
         async with runtime:
             for at, title in enumerate(("A", "A", "B", "B", "C", "A")):
                 output = {"title": title, "type": "integer"}
-                handle = await runtime.start("shop", "go", run_id=f"r{at}", output=output)
+                handle = await runtime.start_run("shop", "go", run_id=f"r{at}", output=output)
                 assert (await handle.wait()).structured_output == 1
         assert store.writes.count("put") == 4
 
@@ -716,8 +721,8 @@ def test_a_runtime_is_opened_once_however_often_it_is_resumed() -> None:
     async def story() -> None:
         store = CountingStore()
         runtime = built(store, model_of("done"), FakeClock())
-        await asyncio.gather(runtime.resume(), runtime.resume())
-        await runtime.resume()
+        await asyncio.gather(runtime.core.resume(), runtime.core.resume())
+        await runtime.core.resume()
         assert store.writes.count("enlist") == 1
         await runtime.aclose()
 
@@ -728,7 +733,7 @@ def test_a_session_of_an_agent_that_this_process_does_not_have_is_left_alone(tmp
     async def story() -> None:
         path = tmp_path / "app.db"
         async with AgentRuntime.open(path, agents=[shop(ScriptedModel(ASKS))]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1")
+            handle = await runtime.start_run("shop", "go", run_id="r1")
             await until(handle, "run.waiting")
         other = Agent("other", model=model_of())
         async with AgentRuntime.open(path, agents=[other]) as runtime:
@@ -748,7 +753,7 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
         feed = Feed(store, SystemClock())
         runtime = built(store, model_of("done"), FakeClock())
         async with runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
             await handle.wait()
             stored = [one for one in await store.read("s1") if one.run_id == "r1"]
             seen = [record_of(event, "s1") async for event in feed.replay_run_from_cursor("r1")]
@@ -766,7 +771,7 @@ def test_a_run_needs_a_message(message: Any) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match="the message is empty: it must hold at least one part"):
-                await runtime.start("shop", message)
+                await runtime.start_run("shop", message)
 
     play(story())
 
@@ -778,6 +783,6 @@ def test_a_budget_is_one_for_a_run_as_for_an_agent() -> None:
             shop(budget=loose)
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match=r"must be a Budget, such as Budget\(max_steps=20\)"):
-                await runtime.start("shop", "go", budget=loose)
+                await runtime.start_run("shop", "go", budget=loose)
 
     play(story())

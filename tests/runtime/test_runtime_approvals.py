@@ -16,11 +16,12 @@ from windlass.agent.policy import allow_start
 from windlass.engine.inbox import DISPATCHED
 from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
-from windlass.ports.store import NewRun, Posted, SessionRow
+from windlass.ports.catalog import SessionRow
+from windlass.ports.inbox import NewRun, Posted
 from windlass.runtime.approvals import DISPATCHES_MAX, ApprovalDesk
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.handle import RunHandle
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.runs import RunHandle
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import (
     ErrorKind,
@@ -66,7 +67,7 @@ def test_an_answer_of_the_dispatcher_is_an_answer_like_any_other() -> None:
     async def story() -> None:
         desk = Desk(approve)
         async with memory(desk, responders=["ada"]) as runtime:
-            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            handle = await runtime.start_run("shop", "go", run_id="r1", session_id="s1")
             assert (await handle.wait()).output == "done"
             ((_, session_id, run_id),) = desk.asked
             assert (session_id, run_id) == ("s1", "r1")
@@ -88,7 +89,7 @@ def test_a_request_is_durable_before_the_dispatcher_is_called() -> None:
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
         builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(Desk(look))
         async with builder.build() as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1")
+            handle = await runtime.start_run("shop", "go", session_id="s1")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve")
@@ -102,7 +103,7 @@ def test_a_dispatcher_that_says_nothing_leaves_the_request_to_others() -> None:
     async def story() -> None:
         desk = Desk()
         async with memory(desk) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await desk.called.wait()
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
@@ -144,7 +145,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
         ear = LogSignal()
         logging.getLogger("windlass.runtime.approvals").addHandler(ear)
         async with memory(Desk(reply), responders=["ada"]) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             await ear.heard.wait()
             (asked,) = await handle.open_requests()
@@ -178,10 +179,12 @@ def test_a_dispatcher_that_hangs_is_given_up_and_the_request_stays_open(
 
     async def story() -> None:
         store = CountingStore()
-        builder = AgentRuntime.builder().clock(clock).journal(store).event_bus(Feed(store, clock))
+        builder = AgentRuntime.builder().options(clock=clock).journal(store).event_bus(Feed(store, clock))
         builder.content(store).policy(allow_start).agent(shop(ScriptedModel(ASKS)))
-        async with builder.approval_dispatcher(Desk(hang), timeout_ms=5_000).build() as runtime:
-            handle = await runtime.start("shop", "go")
+        async with (
+            builder.approval_dispatcher(Desk(hang)).options(approval_timeout_ms=5_000).build() as runtime
+        ):
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             await clock.sleep(6)
             assert [one.getMessage() for one in caplog.records] == [
@@ -204,7 +207,7 @@ def test_a_slow_dispatcher_does_not_block_runs_and_is_cancelled_at_close() -> No
 
         desk = Desk(hang)
         async with memory(desk) as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await desk.called.wait()
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
@@ -227,12 +230,12 @@ def test_a_request_that_was_dispatched_is_not_dispatched_again_after_a_restart(t
         for _ in range(2):
             later = Desk(approve)
             async with await opened(path, later) as runtime:
-                new = await runtime.start("shop", "go")
+                new = await runtime.start_run("shop", "go")
                 await new.wait()
-                if await runtime.run_status("r0") is RunStatus.WAITING:
+                if await runtime.handle("r0").status() is RunStatus.WAITING:
                     await answered(runtime.handle("r0"))
                     await runtime.handle("r0").wait()
-                assert await runtime.run_status("r1") is RunStatus.WAITING
+                assert await runtime.handle("r1").status() is RunStatus.WAITING
             assert [run_id for _, _, run_id in later.asked] == [new.run_id]
         async with await opened(path, Desk()) as runtime:
             types = [event.type async for event in runtime.handle("r0").events()]
@@ -284,7 +287,7 @@ def test_a_dispatch_that_cannot_be_noted_is_logged_and_may_be_made_again(
         one, other = on(store, first), on(store, second)
         await asks(one, 1)
         await first.called.wait()
-        await other.resume()
+        await other.core.resume()
         assert (await other.handle("r0").wait()).output == "done"
         assert first.asked == second.asked
         await other.aclose()
@@ -303,7 +306,7 @@ def on(store: CountingStore, desk: Desk) -> AgentRuntime:
 
 async def asks(runtime: AgentRuntime, count: int) -> list[RunHandle]:
     """Start runs, and wait until each of them asks."""
-    handles = [await runtime.start("shop", "go", run_id=f"r{at}") for at in range(count)]
+    handles = [await runtime.start_run("shop", "go", run_id=f"r{at}") for at in range(count)]
     for handle in handles:
         await until(handle, "run.waiting")
     return handles
@@ -330,11 +333,11 @@ def test_requests_of_many_sessions_are_found_again() -> None:
         count = DISPATCHES_MAX + 20
         first = on(store, Desk(fails))
         for at in range(count):
-            handle = await first.start("shop", "go", run_id=f"r{at}")
+            handle = await first.start_run("shop", "go", run_id=f"r{at}")
             await until(handle, "run.waiting")
         desk = Desk(approve)
         second = on(store, desk)
-        await second.resume()
+        await second.core.resume()
         for at in range(count):
             await first.handle(f"r{at}").status()
             await second.handle(f"r{at}").wait()
@@ -359,7 +362,7 @@ def test_a_store_that_is_away_while_open_requests_are_looked_for_is_logged(
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
         builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(Desk(approve))
         async with builder.build() as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             assert (await handle.wait()).output == "done"
 
     play(story())
@@ -382,7 +385,7 @@ def test_a_request_that_comes_while_older_ones_are_looked_for_is_dispatched_once
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
         builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(desk)
         async with builder.build() as runtime:
-            handle = await runtime.start("shop", "go")
+            handle = await runtime.start_run("shop", "go")
             await until(handle, "run.waiting")
             await desk.called.wait()
             gate.set()
@@ -413,7 +416,7 @@ def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
         path, agent = tmp_path / "store.db", shop(ScriptedModel(by_history(ASKS)))
         async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
             for name in ("a", "b", "c"):
-                await until(await runtime.start(agent, "go", session_id=name), "run.waiting")
+                await until(await runtime.start_run(agent, "go", session_id=name), "run.waiting")
         database = sqlite3.connect(path)
         database.execute(
             "UPDATE appends SET body = x'00' WHERE session_key ="
@@ -458,7 +461,7 @@ def test_a_dispatcher_that_ignores_cancellation_does_not_block_close() -> None:
 
         desk = Desk(hang)
         async with memory(desk) as runtime:
-            await runtime.start("shop", "go", session_id="s1")
+            await runtime.start_run("shop", "go", session_id="s1")
             await desk.called.wait()
         ending.set()
 
@@ -469,17 +472,17 @@ def test_answers_may_come_as_any_iterable_and_there_must_be_one() -> None:
     async def story() -> None:
         agent = shop(ScriptedModel(by_history(ASKS)))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             (asked,) = await handle.open_requests()
             empty: list[object] = [[], (), iter(())]
             for nothing in empty:
                 with pytest.raises(Rejected, match="responses is empty"):
-                    await runtime.answer_run("r1", cast(Sequence[InputResponse], nothing))
+                    await runtime.handle("r1").answer_all(cast(Sequence[InputResponse], nothing))
                 with pytest.raises(Rejected, match="responses is empty"):
-                    await runtime.answer_session("s1", cast(Sequence[InputResponse], nothing))
+                    await runtime.sessions.answer("s1", cast(Sequence[InputResponse], nothing))
             response = InputResponse(request_id=asked.request_id, option_id="approve")
-            await runtime.answer_run("r1", cast(Sequence[InputResponse], iter([response])))
+            await runtime.handle("r1").answer_all(cast(Sequence[InputResponse], iter([response])))
             assert (await handle.wait()).output == "done"
 
     play(story())

@@ -20,9 +20,10 @@ from windlass.engine.engine import SWEEP_S
 from windlass.errors import Ambiguous, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_TICKS_MAX
+from windlass.ports.documents import SCHEDULE, Document
 from windlass.ports.host import StartPolicy
+from windlass.ports.listing import RunFilter, SessionFilter
 from windlass.ports.machine import Machine
-from windlass.ports.store import SCHEDULE, Document, RunFilter, SessionFilter
 from windlass.schedules import Schedules, ScheduleState, Starter, decide
 from windlass.testing import (
     FakeClock,
@@ -365,7 +366,7 @@ def test_a_run_that_began_before_its_schedule_was_replaced_counts_as_started() -
             state: Any = stored.body["state"]
             facts = {**state, "tick_ms": tick_ms, "is_starting": True}
             run_id = HOURLY.run_id(tick_ms)
-            await (await runtime.start("clerk", "go", run_id=run_id)).wait()
+            await (await runtime.start_run("clerk", "go", run_id=run_id)).wait()
             body = {**stored.body, "state": {**facts, "run_id": run_id}}
             await office.store.put_document(replace(stored, revision=2, body=body, due_at_ms=0))
             await runtime.schedules.put(replace(HOURLY, message="go on"))
@@ -492,6 +493,7 @@ async def is_behind(store: MemoryStore, last_ms: int) -> bool:
     return any((one.due_at_ms or last_ms + 1) <= last_ms for one in await store.documents(SCHEDULE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_each_tick_is_started_once_through_crashes_clock_jumps_and_daylight_changes(seed: int) -> None:
     asyncio.run(live(seed, count=6, days=110 * (1 + seed)))
@@ -518,15 +520,16 @@ class Office:
         )
 
     def runtime(self) -> AgentRuntime:
-        builder = AgentRuntime.builder().clock(self.clock).journal(self.store).content(self.store)
+        builder = AgentRuntime.builder().options(clock=self.clock).journal(self.store).content(self.store)
         builder.event_bus(Feed(self.store, self.clock)).policy(self.policy).agent(self.agent)
         return builder.build()
 
     async def statuses(self) -> dict[str, RunStatus]:
-        runs = await self.store.listed_runs(RunFilter())
+        runs = await self.store.list_runs(RunFilter())
         return {one.run_id.split(":")[-1][9:13]: one.status for one in reversed(runs)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overlap", "found"),
     [
@@ -545,7 +548,7 @@ def test_two_runtimes_start_each_tick_once(overlap: Any, found: dict[str, str]) 
             statuses = {at: status.value for at, status in (await office.statuses()).items()}
             assert {at: statuses[at] for at in found} == found
             assert len(statuses) == len(found) + (overlap == "cancel")
-            [session, *_] = await office.store.listed(SessionFilter())
+            [session, *_] = await office.store.list_sessions(SessionFilter())
             started = next(
                 one for one in await office.store.read(session.session_id) if one.type == "run.started"
             )
@@ -584,7 +587,9 @@ def test_a_start_policy_that_hangs_stops_neither_other_runs_nor_the_end_of_the_r
         async with office.runtime() as runtime:
             await runtime.schedules.put(HOURLY)
             await office.clock.sleep(HOUR_S + 2)
-            assert (await (await runtime.start(office.agent, "hello")).wait()).status is RunStatus.COMPLETED
+            assert (
+                await (await runtime.start_run(office.agent, "hello")).wait()
+            ).status is RunStatus.COMPLETED
 
     run_in_fake_time(story(), clock=office.clock)
 
@@ -609,7 +614,13 @@ def test_missed_ticks_are_started_one_after_the_other_without_waiting_for_the_cl
 
         def runtime() -> AgentRuntime:
             builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
-            return builder.options(machine=machine).policy(allow_start).agent(agent).attended().build()
+            return (
+                builder.options(machine=machine)
+                .policy(allow_start)
+                .agent(agent)
+                .options(is_attended=True)
+                .build()
+            )
 
         async with runtime() as made:
             await made.schedules.put(replace(HOURLY, every_s=60, missed="all", overlap="queue"))
@@ -619,7 +630,7 @@ def test_missed_ticks_are_started_one_after_the_other_without_waiting_for_the_cl
             while (found := await late.schedules.get("hourly")).queued or found.started < SCHEDULE_TICKS_MAX:
                 await clock.sleep(SWEEP_S)
             assert (found.started, found.skipped) == (SCHEDULE_TICKS_MAX, 0)
-            assert sum((await store.unfinished()).values()) <= 1
+            assert sum((await store.count_unfinished_runs()).values()) <= 1
         # One look a second was one run a second before.
         assert clock.monotonic() - began <= 10 * SWEEP_S
         assert store.looks - looks <= 10

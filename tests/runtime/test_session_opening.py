@@ -5,7 +5,7 @@ import asyncio
 from tests.steps.steps_rig import inside
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.runtime.start import SESSION_AGENT_BYTES_MAX
+from windlass.runtime.start_items import SESSION_AGENT_BYTES_MAX
 from windlass.testing import ScriptedModel, call, say
 from windlass_harness.record import Record
 from windlass_harness.views.session import DEFAULT_COMPACTION, fold_session
@@ -19,7 +19,7 @@ async def look(place: str) -> str:
 
 
 async def records_of(runtime: AgentRuntime, session_id: str) -> tuple[Record, ...]:
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None
     return await store.read(session_id)
 
@@ -31,7 +31,7 @@ def opened(agent: Agent, *texts: str) -> tuple[JsonObject, HarnessSession]:
     async def main() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
             for text in texts or ("Hello.",):
-                await (await runtime.start(agent, text, session_id="trip")).wait()
+                await (await runtime.start_run(agent, text, session_id="trip")).wait()
             records = await records_of(runtime, "trip")
             assert records[0].type == "session.started"
             found.append((records[0].data, fold_session(records).session))
@@ -84,7 +84,7 @@ def test_the_session_of_a_subagent_tells_its_own_agent_and_who_called_it() -> No
 
     async def main() -> None:
         async with AgentRuntime.in_memory([boss]) as runtime:
-            await (await runtime.start(boss, "Hello.", session_id="trip")).wait()
+            await (await runtime.start_run(boss, "Hello.", session_id="trip")).wait()
             called = next(one for one in await records_of(runtime, "trip") if one.type == "subagent.called")
             (first, *_) = await records_of(runtime, str(called.data["childSessionId"]))
             assert inside(first.data, "agent", "system") == "You are the helper."
@@ -103,11 +103,13 @@ def test_an_output_schema_stays_until_an_answer_meets_it() -> None:
 
     async def main() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            first = await (await runtime.start(agent, "How many?", session_id="trip", output=SCHEMA)).wait()
+            first = await (
+                await runtime.start_run(agent, "How many?", session_id="trip", output=SCHEMA)
+            ).wait()
             assert first.error is not None
-            second = await (await runtime.start(agent, "Please.", session_id="trip")).wait()
+            second = await (await runtime.start_run(agent, "Please.", session_id="trip")).wait()
             assert second.structured_output == {"n": 3}
-            third = await (await runtime.start(agent, "And now?", session_id="trip")).wait()
+            third = await (await runtime.start_run(agent, "And now?", session_id="trip")).wait()
             assert (third.output, third.structured_output) == ("Just words.", None)
 
     asyncio.run(main())
@@ -122,13 +124,13 @@ def test_an_unmet_output_schema_is_replaced_and_does_not_bind_another_agent() ->
 
     async def main() -> None:
         async with AgentRuntime.in_memory([agent, other]) as runtime:
-            await (await runtime.start(agent, "How many?", session_id="trip", output=SCHEMA)).wait()
+            await (await runtime.start_run(agent, "How many?", session_id="trip", output=SCHEMA)).wait()
             result = await (
-                await runtime.start(agent, "Which?", session_id="trip", output={"type": "array"})
+                await runtime.start_run(agent, "Which?", session_id="trip", output={"type": "array"})
             ).wait()
             assert result.structured_output == ["x"]
-            await (await runtime.start(agent, "How many?", session_id="two", output=SCHEMA)).wait()
-            hi = await (await runtime.start(other, "Hello.", session_id="two")).wait()
+            await (await runtime.start_run(agent, "How many?", session_id="two", output=SCHEMA)).wait()
+            hi = await (await runtime.start_run(other, "Hello.", session_id="two")).wait()
             assert hi.output == "Hi."
 
     asyncio.run(main())

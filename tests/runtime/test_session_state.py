@@ -27,8 +27,8 @@ from windlass import (
 )
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.limits import STATE_KEY_CHARS_MAX, STATE_VALUE_BYTES_MAX
-from windlass.ports.store import Posted
-from windlass.runtime.runs import RunHandle
+from windlass.ports.inbox import Posted
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.toolbox import Workspace, todo_tool
 from windlass.tools.calling import run_tool
@@ -54,7 +54,7 @@ async def opened(agent: Agent, path: Path | None = None, **options: Any) -> Asyn
 
 
 async def ran(runtime: AgentRuntime, agent: Agent, run_id: str = "r1") -> RunHandle:
-    handle = await runtime.start(agent, "go", run_id=run_id, session_id="s")
+    handle = await runtime.start_run(agent, "go", run_id=run_id, session_id="s")
     assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
     return handle
 
@@ -77,7 +77,7 @@ def test_serial_calls_of_a_tool_see_the_state_of_the_call_before() -> None:
         agent = Agent("user", model=ScriptedModel(by_history(script)), tools=[add])
         async with opened(agent) as runtime:
             await ran(runtime, agent)
-            assert await runtime.session_state("s") == {"count": 3}
+            assert await runtime.sessions.state("s") == {"count": 3}
 
     play(story())
 
@@ -102,14 +102,14 @@ def test_a_cancelled_or_closed_run_gives_up_its_place_in_a_serial_tool(ends: str
             "user", model=ScriptedModel(by_history([call("add", {}), say("done")])), tools=[add], hooks=[slow]
         )
         async with opened(agent, tmp_path / "app.db") as runtime:
-            first = await runtime.start(agent, "go", run_id="r1", session_id="s1")
+            first = await runtime.start_run(agent, "go", run_id="r1", session_id="s1")
             await kept.wait()
             if ends == "cancelled":
                 await first.cancel()
                 await first.wait(timeout=STORY_S_MAX)
         go_on.set()
         async with opened(agent, tmp_path / "app.db") as runtime:
-            second = await runtime.start(agent, "go", run_id="r2", session_id="s2")
+            second = await runtime.start_run(agent, "go", run_id="r2", session_id="s2")
             assert (await second.wait(timeout=STORY_S_MAX)).output == "done"
 
     play(story())
@@ -125,7 +125,7 @@ def test_reserved_state_keys_are_refused_from_outside(key: str) -> None:
         async with opened(agent) as runtime:
             await ran(runtime, agent)
             with pytest.raises(Rejected, match="choose another"):
-                await runtime.change_state("s", {key: 1})
+                await runtime.sessions.change_state("s", {key: 1})
 
     play(story())
 
@@ -229,7 +229,7 @@ def test_the_state_of_a_call_is_seen_by_later_calls_and_runs(tmp_path: Path, is_
                 {"count": number + 1} for number in range(CALLS)
             ]
             await ran(runtime, agent, "r2")
-            assert await runtime.session_state("s") == {"count": 2 * CALLS}
+            assert await runtime.sessions.state("s") == {"count": 2 * CALLS}
 
     play(story())
 
@@ -239,12 +239,13 @@ def test_the_state_is_there_after_a_restart(tmp_path: Path) -> None:
         agent = counter()
         async with opened(agent, tmp_path / "a.db") as runtime:
             await ran(runtime, agent, run_id)
-            assert await runtime.session_state("s") == {"count": count}
+            assert await runtime.sessions.state("s") == {"count": count}
 
     play(story("r1", count=CALLS))
     play(story("r2", count=2 * CALLS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(1, CALLS + 1))
 def test_a_call_that_a_killed_process_left_is_repeated_with_the_state_as_it_was(
     tmp_path: Path, at: int
@@ -257,7 +258,7 @@ def test_a_call_that_a_killed_process_left_is_repeated_with_the_state_as_it_was(
         async with opened(counter(), tmp_path / "a.db") as runtime:
             handle = runtime.handle("r1")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
-            assert await runtime.session_state("s") == {"count": CALLS}
+            assert await runtime.sessions.state("s") == {"count": CALLS}
             outputs = [one["result"]["output"] for one in await _results(handle)]
             assert outputs == ["1", "2", "3"]
 
@@ -282,7 +283,7 @@ def test_a_call_that_fails_keeps_nothing(how: str) -> None:
         agent = using(work)
         async with opened(agent) as runtime:
             await ran(runtime, agent)
-            assert await runtime.session_state("s") == {}
+            assert await runtime.sessions.state("s") == {}
 
     play(story())
 
@@ -307,7 +308,7 @@ def test_calls_side_by_side_each_see_the_state_at_their_start() -> None:
             results = [one["result"] for one in await _results(handle)]
             assert [one["output"] for one in results] == [[], []]
             last = {"call-1": "a", "c2": "b"}.get(str(results[-1]["callId"]))
-            kept = await runtime.session_state("s")
+            kept = await runtime.sessions.state("s")
             assert kept == {"a": True, "b": True, "last": last or kept["last"]}
 
     play(story())
@@ -324,7 +325,7 @@ def test_a_withheld_result_keeps_the_state_change_of_its_call() -> None:
             handle = await ran(runtime, agent)
             (result,) = await _results(handle)
             assert result["status"] == "failed"
-            assert await runtime.session_state("s") == {"kept": 1}
+            assert await runtime.sessions.state("s") == {"kept": 1}
 
     play(story())
 
@@ -348,7 +349,7 @@ def test_a_policy_that_withholds_a_result_does_not_undo_the_call() -> None:
             handle = await ran(runtime, agent)
             (result,) = await _results(handle)
             assert result["error"]["code"] == "no"
-            assert await runtime.session_state("s") == {"kept": 1}
+            assert await runtime.sessions.state("s") == {"kept": 1}
 
     play(story())
 
@@ -366,7 +367,7 @@ def test_a_full_state_fails_the_call_with_a_message() -> None:
             (result,) = await _results(handle)
             assert result["error"]["code"] == STATE_TOO_LARGE
             assert "bytes, limit" in result["error"]["message"]
-            assert await runtime.session_state("s") == {}
+            assert await runtime.sessions.state("s") == {}
 
     play(story())
 
@@ -380,9 +381,9 @@ def test_secrets_are_masked_in_the_state_as_everywhere(tmp_path: Path) -> None:
         agent = using(work)
         async with opened(agent, tmp_path / "a.db", secrets=[SECRET]) as runtime:
             await ran(runtime, agent)
-            await runtime.change_state("s", {"other": f"also {SECRET}"})
+            await runtime.sessions.change_state("s", {"other": f"also {SECRET}"})
             await ran(runtime, agent, "r2")
-            kept = await runtime.session_state("s")
+            kept = await runtime.sessions.state("s")
             assert kept.keys() == {"note", "other"}
             assert SECRET not in str(kept)
 
@@ -405,7 +406,7 @@ def test_hooks_read_the_state_and_cannot_change_it() -> None:
         agent = Agent("counter", model=plain.model, tools=plain.tools, hooks=[guard])
         async with opened(agent) as runtime:
             await ran(runtime, agent)
-            assert await runtime.session_state("s") == {"count": 1}
+            assert await runtime.sessions.state("s") == {"count": 1}
 
     play(story())
     assert seen == [{}, {"count": 1}, {"count": 1}]
@@ -427,7 +428,7 @@ def test_inbox_items_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         agent = counter()
         async with opened(agent, secrets=[SECRET]) as runtime:
             await ran(runtime, agent)
-            await runtime.change_state("s", {"note": SECRET})
+            await runtime.sessions.change_state("s", {"note": SECRET})
 
     play(story())
     assert bodies[-1].keys() == {"set"}
@@ -440,12 +441,12 @@ def test_the_state_is_read_and_changed_from_outside(tmp_path: Path, is_durable: 
         agent = counter()
         async with opened(agent, tmp_path / "a.db" if is_durable else None) as runtime:
             await ran(runtime, agent)
-            await runtime.change_state("s", {"count": 40, "plan": {"name": "pro"}})
+            await runtime.sessions.change_state("s", {"count": 40, "plan": {"name": "pro"}})
             await ran(runtime, agent, "r2")
-            assert await runtime.session_state("s") == {"count": 40 + CALLS, "plan": {"name": "pro"}}
-            await runtime.change_state("s", {}, remove=["plan"])
+            assert await runtime.sessions.state("s") == {"count": 40 + CALLS, "plan": {"name": "pro"}}
+            await runtime.sessions.change_state("s", {}, remove=["plan"])
             await ran(runtime, agent, "r3")
-            assert await runtime.session_state("s") == {"count": 40 + 2 * CALLS}
+            assert await runtime.sessions.state("s") == {"count": 40 + 2 * CALLS}
 
     play(story())
 
@@ -454,9 +455,9 @@ def test_a_session_that_is_not_there_has_no_state() -> None:
     async def story() -> None:
         async with opened(counter()) as runtime:
             with pytest.raises(Conflict, match="unknown session"):
-                await runtime.session_state("s")
+                await runtime.sessions.state("s")
             with pytest.raises(Conflict, match="unknown session"):
-                await runtime.change_state("s", {"a": 1})
+                await runtime.sessions.change_state("s", {"a": 1})
 
     play(story())
 
@@ -479,7 +480,7 @@ def test_an_invalid_state_change_is_rejected_by_change_state(values: Any, remove
         async with opened(agent) as runtime:
             await ran(runtime, agent)
             with pytest.raises(Rejected):
-                await runtime.change_state("s", values, remove=remove)
+                await runtime.sessions.change_state("s", values, remove=remove)
 
     play(story())
 

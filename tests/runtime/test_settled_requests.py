@@ -3,19 +3,19 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clocks import RisingClock
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass import Agent, AgentRuntime
-from windlass.adapters.system import SystemClock, new_id
+from windlass.adapters.system import new_id
 from windlass.catalog import SettledRequest
 from windlass.errors import Conflict
 from windlass.parts import Machine
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.question import ask_question
 from windlass_harness.budget import Budget
@@ -80,7 +80,7 @@ async def check(
         assert [one["outcome"] for one in settled if one["requestId"] == name] == [outcome]
     for late in (session_id, asked_in):
         with pytest.raises(Conflict, match=f"the request is already settled: {outcome}") as refused:
-            await runtime.answer_session(late, [InputResponse(request_id=name, option_id="approve")])
+            await runtime.sessions.answer(late, [InputResponse(request_id=name, option_id="approve")])
         ids = refused.value.causal_ids
         assert (ids.session_id, ids.run_id, ids.request_id) == (asked_in, found.run_id, name)
     return found
@@ -110,7 +110,7 @@ def test_an_approval_that_was_closed_says_how(way: str, opened: Open) -> None:
 
     async def story() -> None:
         async with opened([clerk()]) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+            handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
             request = await asked(handle)
             await close(runtime, handle, request)
             await handle.wait()
@@ -126,7 +126,7 @@ def test_an_approval_that_was_closed_says_how(way: str, opened: Open) -> None:
 def test_an_approval_expires(opened: Open) -> None:
     async def story() -> None:
         async with opened([clerk()], approval_expires_ms=1) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+            handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
             event = await until(handle, "input.requested")
             await handle.wait()
             request = first_of(event.data)
@@ -135,23 +135,11 @@ def test_an_approval_expires(opened: Open) -> None:
     play(story())
 
 
-class Ticking(SystemClock):
-    """A clock that is later each time it is read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reads = 0
-
-    def now(self) -> datetime:
-        self._reads += 1
-        return super().now() + timedelta(milliseconds=5 * self._reads)
-
-
 def test_an_approval_that_expires_before_its_request_is_durable_is_settled(opened: Open) -> None:
     async def story() -> None:
-        machine = Machine(Ticking(), new_id, lambda: 0.5)
+        machine = Machine(RisingClock(), new_id, lambda: 0.5)
         async with opened([clerk()], approval_expires_ms=1, machine=machine) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+            handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
             event = await until(handle, "input.requested")
             await handle.wait()
             await check(runtime, first_of(event.data), "expired")
@@ -165,7 +153,7 @@ def test_an_approval_closes_when_its_run_uses_up_its_budget(opened: Open) -> Non
     async def story() -> None:
         async with opened([clerk(both, say("done"))]) as runtime:
             budget = Budget(max_tool_calls=1)
-            handle = await runtime.start("clerk", "go", session_id="s1", owner="ann", budget=budget)
+            handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann", budget=budget)
             event = await until(handle, "input.requested")
             assert (await handle.wait()).status is RunStatus.BUDGET_EXHAUSTED
             request = first_of(event.data)
@@ -180,7 +168,7 @@ def test_a_question_says_how_it_was_closed(opened: Open) -> None:
     async def story() -> None:
         async with opened([clerk(question, say("done"), say("more"))]) as runtime:
             for session_id, text, outcome in (("s1", "This.", "answered"), ("s2", None, "cancelled")):
-                handle = await runtime.start("clerk", "go", session_id=session_id, owner="ann")
+                handle = await runtime.start_run("clerk", "go", session_id=session_id, owner="ann")
                 request = await asked(handle)
                 if text is None:
                     await handle.cancel()
@@ -200,9 +188,9 @@ def test_the_approval_of_a_subagent_closes_when_the_calling_run_is_cancelled(ope
             subagents=[clerk(description="Mails.")],
         )
         async with opened([boss]) as runtime:
-            handle = await runtime.start("boss", "go", session_id="s1", owner="ann")
+            handle = await runtime.start_run("boss", "go", session_id="s1", owner="ann")
             request = first_of((await until(handle, "input.requested")).data)
-            [child] = await runtime.descendants("s1")
+            [child] = await runtime.sessions.descendants("s1")
             await handle.cancel()
             await handle.wait()
             assert child.run_id is not None
@@ -218,7 +206,7 @@ def test_the_approvals_of_a_run_close_when_it_fails_because_its_agent_was_replac
     async def story() -> None:
         path = tmp_path / "app.db"
         async with AgentRuntime.open(path, agents=[clerk(both, say("done"))]) as runtime:
-            handle = await runtime.start("clerk", "go", run_id="r1", session_id="s1", owner="ann")
+            handle = await runtime.start_run("clerk", "go", run_id="r1", session_id="s1", owner="ann")
             await until(handle, "run.waiting")
             first, second = await handle.open_requests()
         model = ScriptedModel([say("never")])
@@ -236,14 +224,14 @@ def test_the_approvals_of_a_run_close_when_it_fails_because_its_agent_was_replac
 def test_the_outcome_of_a_request_is_told_in_its_own_tree_of_sessions_only(opened: Open) -> None:
     async def story() -> None:
         async with opened([clerk()]) as runtime:
-            handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+            handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
             request = await asked(handle)
             await handle.answer(request.request_id, "deny", responder="bob")
             await handle.wait()
-            await (await runtime.start("clerk", "go", session_id="s2", owner="eve")).cancel()
+            await (await runtime.start_run("clerk", "go", session_id="s2", owner="eve")).cancel()
             late = [InputResponse(request_id=request.request_id, option_id="approve")]
             with pytest.raises(Conflict) as refused:
-                await runtime.answer_session("s2", late)
+                await runtime.sessions.answer("s2", late)
             assert "denied" not in refused.value.message
 
     play(story())
@@ -253,7 +241,7 @@ def test_a_call_whose_tool_a_release_removed_is_not_approved_in_silence(tmp_path
     async def main() -> None:
         path = tmp_path / "app.db"
         async with AgentRuntime.open(path, agents=[clerk()]) as runtime:
-            handle = await runtime.start("clerk", "Mail ada.", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("clerk", "Mail ada.", session_id="s1", run_id="r1")
             request = await asked(handle)
         model = ScriptedModel(by_history((MAIL, say("done"))))
         async with AgentRuntime.open(path, agents=[Agent("clerk", model=model, tools=[look])]) as runtime:
@@ -273,11 +261,11 @@ def test_the_log_names_an_approved_call_that_could_not_be_made(
     async def main() -> None:
         path = tmp_path / "app.db"
         async with AgentRuntime.open(path, agents=[clerk()]) as runtime:
-            handle = await runtime.start("clerk", "Mail ada.", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("clerk", "Mail ada.", session_id="s1", run_id="r1")
             request = await asked(handle)
         # Approved where the agent is not known, such as in a command: another process makes the call.
         async with AgentRuntime.open(path, agents=[]) as runtime:
-            await runtime.answer_session(
+            await runtime.sessions.answer(
                 "s1", [InputResponse(request_id=request.request_id, option_id="approve")]
             )
         model = ScriptedModel(by_history((MAIL, say("done"))))

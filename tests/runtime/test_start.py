@@ -190,7 +190,7 @@ def test_a_start_that_fails_a_check_is_a_typed_error_and_leaves_an_entry_in_the_
         assert runtime.registered_run_count == 0
         assert store.writes == []
         assert await store.run("r1") is None
-        entries = await store.listed_refusals()
+        entries = await store.list_refusals()
         # A runtime without a journal has nowhere to write to.
         assert len(entries) == (row.broken != "journal")
         for one in entries:
@@ -240,7 +240,7 @@ def test_a_run_id_that_was_used_for_something_else_is_refused_last() -> None:
             assert error.causal_ids.run_id == "r1"
             assert runtime.registered_run_count == 1
             assert store.writes == before
-            [entry] = await store.listed_refusals()
+            [entry] = await store.list_refusals()
             assert (entry.code, entry.run_id, entry.message) == (error.code, "r1", error.message)
         closed = built({"denied"}, store)
         assert (
@@ -320,7 +320,7 @@ def test_any_decision_but_allow_refuses_the_start_with_its_rules_and_the_source(
         assert error.causal_ids == CausalIds(run_id="r1")
         assert runtime.registered_run_count == 0
         with pytest.raises(Conflict):
-            await runtime.run_status("r1")
+            await runtime.handle("r1").status()
 
     play(story())
 
@@ -429,9 +429,9 @@ def test_a_run_must_fulfil_the_contract_of_its_request_and_not_that_of_its_packa
     async def story() -> None:
         agent = shop(model_of("1", '"words"'), output={"title": "Own", "type": "string"})
         async with AgentRuntime.in_memory([agent]) as runtime:
-            asked = await runtime.start(agent, "go", output={"title": "Asked", "type": "integer"})
+            asked = await runtime.start_run(agent, "go", output={"title": "Asked", "type": "integer"})
             assert (await asked.wait()).structured_output == 1
-            assert (await (await runtime.start(agent, "go")).wait()).structured_output == "words"
+            assert (await (await runtime.start_run(agent, "go")).wait()).structured_output == "words"
 
     play(story())
 
@@ -510,12 +510,24 @@ def test_a_package_of_the_request_comes_before_the_default_one() -> None:
     play(story())
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_agent_without_a_message_is_refused_for_its_message(is_named: bool) -> None:
+    async def story() -> None:
+        agent = shop()
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            words = "the message must be a string or a list of parts, found NoneType"
+            with pytest.raises(Rejected, match=words):
+                await runtime.start_run(cast("Any", "shop" if is_named else agent))
+
+    play(story())
+
+
 @pytest.mark.parametrize("output", ["", "\x00", "\ud800", "int", b"int"])
 def test_a_text_is_no_output_and_is_never_evaluated(output: object) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match="output must be a model"):
-                await runtime.start("shop", "go", output=cast("Any", output))
+                await runtime.start_run("shop", "go", output=cast("Any", output))
 
     play(story())
 
@@ -531,8 +543,8 @@ def test_a_text_is_no_output_and_is_never_evaluated(output: object) -> None:
 def test_a_wrong_part_of_a_message_is_named(message: list[object], place: str) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match=f"start: {place} is not valid"):
-                await runtime.start("shop", cast("Any", message))
+            with pytest.raises(Rejected, match=f"start_run: {place} is not valid"):
+                await runtime.start_run("shop", cast("Any", message))
 
     play(story())
 
@@ -554,11 +566,11 @@ def test_unreadable_message_parts_are_refused_by_start_and_steer(place: str) -> 
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match=r"message\.1 is not valid: it"):
-                await runtime.start("shop", parts)
-            await (await runtime.start("shop", "Hi.", session_id="s")).wait()
+                await runtime.start_run("shop", parts)
+            await (await runtime.start_run("shop", "Hi.", session_id="s")).wait()
             with pytest.raises(Rejected, match=r"message\.0 is not valid: it"):
                 await runtime.steer("shop", file, session_id="s")
             good = (ImagePart(image="data:image/png;base64,aGk="), ImagePart(image=f"sha256:{'0' * 64}"))
-            await (await runtime.start("shop", good, session_id="s")).wait()
+            await (await runtime.start_run("shop", good, session_id="s")).wait()
 
     play(story())

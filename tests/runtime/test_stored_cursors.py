@@ -17,7 +17,7 @@ FILTER = EventFilter(families=["run", "step", "action"]).compile()
 Subscribe = Callable[[AgentRuntime, str | None], EventStream]
 CALLS: dict[str, Subscribe] = {
     "all": lambda runtime, after: runtime.subscribe_all(after),
-    "session": lambda runtime, after: runtime.subscribe_session("s1", after),
+    "session": lambda runtime, after: runtime.sessions.subscribe("s1", after),
     "run": lambda runtime, after: runtime.subscribe_run("r1", after),
     "events of a handle": lambda runtime, after: runtime.handle("r1").events(after),
     "agent": lambda runtime, after: runtime.subscribe_agent("clerk", after),
@@ -51,7 +51,7 @@ def test_a_text_continues_after_the_event_at_which_it_was_stored(name: str, tmp_
     async def story() -> None:
         agent = clerk()
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            await (await runtime.start(agent, "Look.", run_id="r1", session_id="s1")).wait()
+            await (await runtime.start_run(agent, "Look.", run_id="r1", session_id="s1")).wait()
             whole = await read(subscribe(runtime, None))
         assert len(whole) > 3
         for count in (1, 3, len(whole) - 1):

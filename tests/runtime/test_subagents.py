@@ -18,7 +18,7 @@ from windlass.models.demo import DemoModel
 from windlass.parts import Machine
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMUsage
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass.tools.question import ask_question
 from windlass_harness.budget import Budget
@@ -120,7 +120,7 @@ CHILD_SESSION = f"session:{CHILD}"
 
 
 async def start(runtime: AgentRuntime, agent: Agent, **options: Any) -> RunHandle:
-    return await runtime.start(agent, "go", session_id="s1", run_id="r1", **options)
+    return await runtime.start_run(agent, "go", session_id="s1", run_id="r1", **options)
 
 
 # calling
@@ -142,7 +142,8 @@ def test_the_output_of_a_subagent_is_the_result_of_the_call(opened: Open) -> Non
                 "run.resumed",
             ]
             (waiting,) = await data_of(runtime, "r1", "run.waiting")
-            assert waiting == {"runId": "r1", "on": "subagent"}
+            usage = {"inputTokens": 1, "outputTokens": 1}
+            assert waiting == {"runId": "r1", "on": "subagent", "usage": usage}
         assert said(root)[-1].content == "It is tea."
 
     play(story())
@@ -167,10 +168,10 @@ def test_a_subagent_has_its_own_session_and_package_and_the_message_of_its_calle
                 "depth": 1,
                 "agents": ["lead"],
             }
-            (found,) = await runtime.descendants("s1")
+            (found,) = await runtime.sessions.descendants("s1")
             assert (found.session_id, found.run_id, found.name) == (CHILD_SESSION, CHILD, "reader")
             assert (found.call_id, found.status) == ("call-1", RunStatus.COMPLETED)
-            assert await runtime.descendants(CHILD_SESSION) == ()
+            assert await runtime.sessions.descendants(CHILD_SESSION) == ()
         told = said(child)[-3].content
         assert told.startswith('You are the subagent "reader".\nDescription: Reads things.\n')
         assert told.endswith("Caller message:\nWhat is it?")
@@ -282,7 +283,7 @@ def test_copies_of_copies_end_at_the_depth_limit(most: int | None, sessions: int
         async with AgentRuntime.in_memory([root], rules=rules) as runtime:
             result = await (await start(runtime, root)).wait(timeout=300)
             assert result.status is RunStatus.COMPLETED
-            assert len(await runtime.descendants("s1")) == sessions
+            assert len(await runtime.sessions.descendants("s1")) == sessions
             assert f"Subagents may be {rules.subagent_depth_max} levels deep" in result.output
 
     play(story())
@@ -293,7 +294,7 @@ def test_the_number_of_subagent_calls_of_a_run_is_limited() -> None:
         root = lead(ask() + ask() + ask(), ask(), say("done"), reads=reader(say("ok")))
         async with AgentRuntime.in_memory([root], rules=Rules(subagent_calls_max=2)) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=300)).output == "done"
-            assert len(await runtime.descendants("s1")) == 2
+            assert len(await runtime.sessions.descendants("s1")) == 2
             codes = [one.get("error") for one in await data_of(runtime, "r1", "action.result")]
             assert [one["code"] for one in codes if isinstance(one, dict)] == ["subagent_count"] * 2
 
@@ -369,7 +370,7 @@ def test_a_run_with_nothing_left_calls_no_subagent() -> None:
             assert (await handle.wait(timeout=300)).output == "done"
             results = await data_of(runtime, "r1", "action.result")
             assert [one["error"]["code"] for one in results] == ["subagent_budget"] * 2
-            assert await runtime.descendants("s1") == ()
+            assert await runtime.sessions.descendants("s1") == ()
 
     play(story())
 
@@ -415,14 +416,14 @@ def test_cancelling_a_run_cancels_its_subagents(opened: Open) -> None:
             await the_request(handle)
             await handle.cancel(by="ann")
             assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
-            below = await runtime.descendants("s1")
+            below = await runtime.sessions.descendants("s1")
             assert len(below) == 2
             for child in below:
                 ended = await runtime.handle(child.run_id or "").wait(timeout=300)
                 assert ended.status is RunStatus.CANCELLED
-            below = await runtime.descendants("s1")
+            below = await runtime.sessions.descendants("s1")
             assert [child.status for child in below] == [RunStatus.CANCELLED] * 2
-            assert await runtime.session_requests("s1") == ()
+            assert await runtime.sessions.open_requests("s1") == ()
 
     play(story())
 
@@ -466,9 +467,9 @@ def test_a_question_from_three_levels_down_is_asked_and_answered_at_the_root(ope
             handle = await start(runtime, top)
             request = await the_request(handle)
             (shown,) = await data_of_now(runtime, "s1", "input.requested")
-            leaf = (await runtime.descendants("s1"))[-1].session_id
+            leaf = (await runtime.sessions.descendants("s1"))[-1].session_id
             assert (shown["childSessionId"], shown["callId"]) == (leaf, "call-1")
-            assert await runtime.session_requests(leaf) == (request,)
+            assert await runtime.sessions.open_requests(leaf) == (request,)
             await handle.answer(request.request_id, text="black")
             assert (await handle.wait(timeout=300)).output == "top is done"
             outcomes = await data_of(runtime, "r1", "input.resolved")
@@ -480,7 +481,7 @@ def test_a_question_from_three_levels_down_is_asked_and_answered_at_the_root(ope
 async def data_of_now(runtime: AgentRuntime, session_id: str, kind: str) -> list[JsonObject]:
     """The data of the records of an unfinished session."""
     found: list[JsonObject] = []
-    async for event in runtime.subscribe_session(session_id):
+    async for event in runtime.sessions.subscribe(session_id):
         if event.index is None and event.type == kind:
             found.append(event.data)
             break
@@ -493,7 +494,9 @@ def test_a_question_of_a_subagent_waits_over_restarts(tmp_path: Path) -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
             request = await the_request(await start(runtime, levels(*script)))
         async with AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
-            assert [one.request_id for one in await runtime.session_requests("s1")] == [request.request_id]
+            assert [one.request_id for one in await runtime.sessions.open_requests("s1")] == [
+                request.request_id
+            ]
             await runtime.handle("r1").answer(request.request_id, text="black")
             assert (await runtime.handle("r1").wait(timeout=300)).output == "top is done"
 
@@ -506,13 +509,13 @@ def test_consent_to_a_call_of_a_subagent_is_refused_after_its_caller_was_cancell
         async with opened([top]) as runtime:
             handle = await start(runtime, top)
             request = await the_request(handle)
-            leaf = (await runtime.descendants("s1"))[-1].session_id
+            leaf = (await runtime.sessions.descendants("s1"))[-1].session_id
             await handle.cancel()
             assert await handle.open_requests() == ()
             yes = InputResponse(request_id=request.request_id, option_id="approve")
             for session_id in ("s1", leaf):
                 with pytest.raises(Conflict):
-                    await runtime.answer_session(session_id, [yes])
+                    await runtime.sessions.answer(session_id, [yes])
             assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
 
     play(story())
@@ -524,17 +527,17 @@ def test_consent_to_a_call_of_a_subagent_counts_once_wherever_it_is_given(opened
         async with opened([top]) as runtime:
             handle = await start(runtime, top)
             request = await the_request(handle)
-            leaf = (await runtime.descendants("s1"))[-1].session_id
+            leaf = (await runtime.sessions.descendants("s1"))[-1].session_id
             yes = InputResponse(request_id=request.request_id, option_id="approve")
             await asyncio.gather(
-                runtime.answer_session("s1", [yes]),
-                runtime.answer_session(leaf, [yes]),
+                runtime.sessions.answer("s1", [yes]),
+                runtime.sessions.answer(leaf, [yes]),
                 return_exceptions=True,
             )
             await handle.wait(timeout=300)
             with pytest.raises(Conflict):
-                await runtime.answer_session("s1", [yes])
-            run_id = (await runtime.descendants("s1"))[-1].run_id or ""
+                await runtime.sessions.answer("s1", [yes])
+            run_id = (await runtime.sessions.descendants("s1"))[-1].run_id or ""
             assert len(await data_of(runtime, run_id, "action.started")) == 1
             assert len(await data_of(runtime, run_id, "approval.settled")) == 1
 
@@ -557,7 +560,7 @@ def test_the_responders_of_a_subagent_request_also_apply_at_the_root() -> None:
                 arguments_hash=f"sha256:{0:064}",
             )
             with pytest.raises(Rejected, match="argumentsHash does not match"):
-                await runtime.answer_session("s1", [other])
+                await runtime.sessions.answer("s1", [other])
             await handle.answer(request.request_id, "approve", responder="bob")
             assert (await handle.wait(timeout=300)).output == "top is done"
 
@@ -620,7 +623,7 @@ def test_the_policy_of_a_caller_holds_for_its_subagents(opened: Open) -> None:
         root = Agent("lead", model=model(ask(), say("done")), subagents=[child], policy=deny)
         async with opened([root]) as runtime:
             await (await start(runtime, root)).wait(timeout=300)
-            alone = await runtime.start(child, "go", run_id="alone")
+            alone = await runtime.start_run(child, "go", run_id="alone")
             await alone.wait(timeout=300)
             (denied,) = await data_of(runtime, CHILD, "action.result")
             (made,) = await data_of(runtime, "alone", "action.result")
@@ -635,7 +638,7 @@ def test_a_call_of_a_subagent_is_judged_like_any_other() -> None:
         root = lead(policy=deny)
         async with AgentRuntime.in_memory([root]) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
-            assert await runtime.descendants("s1") == ()
+            assert await runtime.sessions.descendants("s1") == ()
         assert said(root)[-1].content == "Do it yourself."
 
     play(story())
@@ -677,7 +680,7 @@ def test_a_demo_model_shows_a_subagent() -> None:
         child = Agent("reader", description="Reads.", model=DemoModel(), tools=[look])
         root = Agent("lead", model=DemoModel(), subagents=[child])
         async with AgentRuntime.in_memory([root]) as runtime:
-            handle = await runtime.start(root, "Ask the reader to look.", run_id="r1")
+            handle = await runtime.start_run(root, "Ask the reader to look.", run_id="r1")
             output = (await handle.wait(timeout=300)).output
         assert output.startswith("reader says: look says:")
 
@@ -729,7 +732,9 @@ def test_a_runtime_has_the_subagents_of_its_agents_and_takes_them_by_themselves_
         root = lead(reads=child)
         for agents in ([root, child], [child, root], [root]):
             async with AgentRuntime.in_memory(agents) as runtime:
-                assert (await (await runtime.start("reader", "go")).wait(timeout=300)).output == "It is tea."
+                assert (
+                    await (await runtime.start_run("reader", "go")).wait(timeout=300)
+                ).output == "It is tea."
 
     play(story())
 

@@ -28,7 +28,7 @@ from windlass.testing.time import IDLE_S_MAX
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
 
 T = TypeVar("T")
-STOP = LLMStreamChunk(finish_reason=FinishReason.STOP)
+STOP = LLMStreamChunk(finish_reason=FinishReason.STOP, usage=LLMUsage(1, 2))
 LOOK: JsonObject = {"name": "look"}
 DOWN = Unavailable("down", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE)
 
@@ -95,7 +95,7 @@ def test_a_call_comes_whole_and_is_numbered_by_the_history():
     assert chunks == [
         LLMStreamChunk(tool_call_delta=first),
         LLMStreamChunk(tool_call_delta=ToolCall(id="call-2", name="pay", arguments={})),
-        LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS),
+        LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS, usage=LLMUsage(1, 1)),
     ]
     second = chunks_of(model, LLMMessage("assistant", tool_calls=(first,)))[0].tool_call_delta
     assert isinstance(second, ToolCall)
@@ -352,7 +352,7 @@ def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[ob
         if expires_s is not None:
             options["approval_expires_ms"] = int(expires_s * 1_000)
         async with AgentRuntime.in_memory([agent], **options) as runtime:
-            return (await (await runtime.start(agent, "go")).wait()).output
+            return (await (await runtime.start_run(agent, "go")).wait()).output
 
     return story()
 

@@ -18,7 +18,7 @@ from windlass.limits import (
     OPTIONS_MAX,
     QUESTION_CHARS_MAX,
 )
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, crash_everywhere, say
 from windlass.testing.interpreter import WaveInterpreter, waves
 from windlass.tools import EffectName, Tool, Unanswered
@@ -64,7 +64,7 @@ async def answer_all(handle: RunHandle[str], *texts: str) -> None:
 async def played(agent: Agent, *texts: str) -> tuple[JsonValue, list[Event]]:
     """Run an agent, answer its questions; return the result of its only call, and all events."""
     async with AgentRuntime.in_memory([agent]) as runtime:
-        handle = await runtime.start(agent, "go", run_id="r1")
+        handle = await runtime.start_run(agent, "go", run_id="r1")
         await answer_all(handle, *texts)
         events = [event async for event in handle.events()]
         (ended,) = [
@@ -87,7 +87,7 @@ def test_a_question_of_a_tool_waits_over_restarts_and_its_answers_go_into_the_ne
     async def story() -> None:
         booking = Booking("once")
         async with AgentRuntime.open(tmp_path / "app.db", agents=[booking.agent]) as runtime:
-            handle = await runtime.start(booking.agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(booking.agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             request = await open_question(handle)
             assert (request.prompt, request.kind) == ("Which seat to Oslo?", InputKind.QUESTION)
@@ -115,6 +115,7 @@ def test_a_question_of_a_tool_waits_over_restarts_and_its_answers_go_into_the_ne
     play(story())
 
 
+@pytest.mark.slow
 def test_crashes_anywhere_lose_no_answer_and_ask_no_question_twice() -> None:
     booking = Booking()
     asked: list[str] = []
@@ -136,6 +137,7 @@ def test_crashes_anywhere_lose_no_answer_and_ask_no_question_twice() -> None:
         given.clear()
 
 
+@pytest.mark.slow
 def test_an_interrupted_tool_that_must_happen_once_keeps_the_answers_for_its_retry() -> None:
     booking = Booking("once")
     recovered: list[int] = []
@@ -160,7 +162,7 @@ def test_questions_that_are_asked_together_are_open_together() -> None:
     async def story() -> None:
         agent = asking(plan)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             await until(handle, "run.waiting")
             first, second = await handle.open_requests()
             assert (first.prompt, second.prompt) == ("From?", "To?")
@@ -206,7 +208,7 @@ def test_only_the_named_people_may_answer() -> None:
     async def story() -> None:
         agent = asking(check)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             async for request in handle.requests():
                 assert isinstance(request, Question)
                 assert request.data.responders == ("bob",)
@@ -231,7 +233,7 @@ def test_a_question_that_a_message_passes_over_raises_in_the_tool() -> None:
     async def story() -> None:
         agent = asking(check)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1")
+            handle = await runtime.start_run(agent, "go", session_id="s1")
             await until(handle, "run.waiting")
             await runtime.steer(agent, "never mind", session_id="s1")
             await handle.wait(timeout=300)
@@ -296,7 +298,7 @@ def test_an_approval_holds_for_the_attempts_after_an_answer() -> None:
         agent = asking(pay)
         kinds: list[object] = []
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             async for request in handle.requests():
                 kinds.append(request.data.kind)
                 if isinstance(request, Question):
@@ -314,7 +316,7 @@ def test_a_run_that_is_cancelled_while_a_tool_waits_closes_the_question() -> Non
 
     async def story() -> None:
         async with AgentRuntime.in_memory([booking.agent]) as runtime:
-            handle = await runtime.start(booking.agent, "go")
+            handle = await runtime.start_run(booking.agent, "go")
             await until(handle, "run.waiting")
             await handle.cancel()
             assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
@@ -333,7 +335,7 @@ def test_a_tool_that_a_program_calls_can_ask() -> None:
         script = [call("run_code", {"code": waves([("name", {})])}), say("done")]
         agent = Agent("desk", model=ScriptedModel(by_history(script)), tools=[name], code_mode=True)
         async with AgentRuntime.in_memory([agent], interpreter=WaveInterpreter()) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             await answer_all(handle, "Ann")
             assert (await handle.wait(timeout=300)).output == "done"
         assert isinstance(agent.model, ScriptedModel)

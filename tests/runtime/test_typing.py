@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_type
 
 from windlass import Agent, AgentRuntime, HookCall, RunInfo, Tool, ToolContext, hook, tool
+from windlass import RunHandle, RunRequest
 from windlass.client import Client
 from windlass.agent.dynamic import dynamic
 from windlass.agent.hooks import on_event
@@ -112,6 +113,9 @@ Agent("a", model=m, deps=int, tools=[optional])  # error
 Agent("a", model=m, deps=make_other, tools=[first])  # error
 Agent("a", model=m, deps=make_other_later, tools=[first])  # error
 without: Agent[object, str] = Agent("a", model=m, tools=[first])  # error
+Agent("a", model=m, tools=[first])  # error
+Agent("a", model=m, tools=[free, second])  # error
+Agent("a", model=m, tools=[structural])  # error
 shared: list[Tool[..., object, Deps]] = [first, plain, free]
 Agent("a", model=m, deps=Deps, tools=shared)
 Agent("a", model=m, deps=int, tools=shared)  # error
@@ -136,17 +140,84 @@ typed = Agent("a", model=m, deps=Deps, output=Answer, output_validators=[checks,
 assert_type(typed, Agent[Deps, Answer])
 assert_type(Agent("a", model=m, output=Answer), Agent[object, Answer])
 Agent("a", model=m, deps=int, output=Answer, output_validators=[checks])  # error
+Agent("a", model=m, output=Answer, output_validators=[checks])  # error
 Agent("a", model=m, output=Answer, output_validators=[checks_text])  # error
 Agent("a", model=m, output=Answer, output_validators=[forgets])  # error
 
 async def runs(runtime: AgentRuntime, agent: Agent[Deps, str], client: Client) -> None:
-    await runtime.start(agent, "Hi.", deps=Deps("ann"), mode="task")
-    await runtime.start(agent, "Hi.", deps=More("ann"))
-    await runtime.start(agent, "Hi.", deps=1)  # error
-    await runtime.start(agent, "Hi.", mode="tsak")  # error
+    await runtime.start_run(agent, "Hi.", deps=Deps("ann"), mode="task")
+    await runtime.start_run(agent, "Hi.", deps=More("ann"))
+    await runtime.start_run(agent, "Hi.", deps=1)  # error
+    await runtime.start_run(agent, "Hi.", mode="tsak")  # error
+    await runtime.start_run(agent, "Hi.", sesion_id="s1")  # error
+    assert_type(await runtime.start_run(agent, "Hi.", session_id="s1"), RunHandle[str])
+    assert_type(await runtime.start_run(RunRequest(run_id="r", agent_id="a", input="Hi.")), RunHandle[str])
     await agent.run("Hi.", deps=1)  # error
     await client.sessions.create("Hi.", mode="task")
     await client.sessions.create("Hi.", mode="tsak")  # error
+"""
+WORKFLOWS = """
+from windlass.workflow import Workflow, WorkflowContext, workflow
+
+class Alert:
+    host: str = ""
+
+class Report:
+    pass
+
+class Plan:
+    pass
+
+@tool
+async def read_logs(host: str, *, hours: int = 1) -> list[str]:
+    return []
+
+@tool
+async def restart(ctx: ToolContext[Deps], host: str) -> bool:
+    return True
+
+triage = Agent("triage", model="demo/x", output=Plan)
+writer = Agent("writer", model="demo/x")
+
+@workflow
+async def nightly(ctx: WorkflowContext) -> None:
+    await ctx.call(read_logs, "a")
+
+@workflow(name="incidents", deps=Deps)
+async def incident(ctx: WorkflowContext[Deps], alert: Alert) -> Report:
+    assert_type(ctx.deps, Deps)
+    assert_type(await ctx.call(read_logs, alert.host, hours=2), list[str])
+    assert_type(await ctx.call(free, 1), str)
+    assert_type(await ctx.call(restart, alert.host), bool)
+    assert_type(await ctx.call(plain, 1), str)
+    assert_type(await ctx.run(triage, "?"), Plan)
+    assert_type(await ctx.run(writer, "?"), str)
+    assert_type(await ctx.run(incident, alert), Report)
+    assert_type(await ctx.run(nightly), None)
+    await ctx.call(read_logs, 1)  # error
+    await ctx.call(read_logs, alert.host, hour=2)  # error
+    await ctx.call(restart, 1)  # error
+    await ctx.call(restart)  # error
+    assert_type(await ctx.run(incident, '{"host": "a"}'), Report)
+    await ctx.run(triage)  # error
+    return Report()
+
+assert_type(incident, Workflow[Alert, Deps, Report])
+
+@workflow  # error
+def not_async(ctx: WorkflowContext) -> None: ...
+
+@workflow(agent=[])  # error
+async def misspelt(ctx: WorkflowContext) -> None: ...
+
+async def starts(runtime: AgentRuntime) -> None:
+    run = await runtime.start_run(incident, Alert(), deps=Deps("ann"), run_id="r1")
+    assert_type((await run.wait()).output, Report)
+    assert_type(await runtime.start_run(nightly), RunHandle[None])
+    assert_type(await runtime.start_run(incident, '{"host": "a"}'), RunHandle[Report])
+    await runtime.start_run(incident, 1)  # error
+    await runtime.start_run(incident, Alert(), deps=1)  # error
+    await runtime.start_run(incident, Alert(), sesion_id="s1")  # error
 """
 LITERALS = """
 @hook("before_tool_call", right="veto", phase="early", failure="deny")
@@ -177,6 +248,11 @@ dynamic(lambda _: "", at="step")
 dynamic(lambda _: "", at="steps")  # error
 AgentRuntime.in_memory([], package_change="move")
 AgentRuntime.in_memory([], package_change="moved")  # error
+AgentRuntime.in_memory([], retain_days=3)  # error
+AgentRuntime.open("a.db", agents=[], drain=3)  # error
+AgentRuntime.builder().options(retention_days=3, is_attended=True, agents=[])
+AgentRuntime.builder().options(retain_days=3)  # error
+AgentRuntime.builder().options(responders="ann", drain_s="3")  # error
 
 def decide(recorder: Runtime) -> None:
     recorder.decide("a", [], "b", "c", decision_type="path_choice")
@@ -199,7 +275,7 @@ def faults(program: str, folder: Path) -> tuple[set[int], set[int], str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", [DEPS, LITERALS], ids=["dependencies", "literals"])
+@pytest.mark.parametrize("body", [DEPS, WORKFLOWS, LITERALS], ids=["dependencies", "workflows", "literals"])
 def test_an_editor_marks_exactly_the_wrong_lines(body: str, tmp_path: Path) -> None:
     unused = "# pyright: reportUnusedImport=false, reportUnusedFunction=false, reportUnusedCoroutine=false\n"
     marked, lines, shown = faults(unused + HEAD + body, tmp_path)

@@ -11,6 +11,7 @@ from windlass import (
     Agent,
     AgentRuntime,
     Approval,
+    Budget,
     Interrupted,
     Rejected,
     RunHandle,
@@ -81,12 +82,29 @@ async def events_of(runtime: AgentRuntime, run_id: str) -> list[Event]:
     return [event async for event in runtime.handle(run_id).events()]
 
 
+def test_an_undo_needs_no_price(tmp_path: Path) -> None:
+    travel = Travel()
+    agent = Agent(
+        "travel", model=travel.model, tools=travel.agent.tools, budget=Budget(max_cost_micros=9_000)
+    )
+
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], prices={"*": 0}) as runtime:
+            handle = await runtime.start_run(agent, "plan", run_id="r1")
+            assert (await handle.wait(timeout=300)).output == "done"
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+            assert await approve(await runtime.handle("r1").undo()) is RunStatus.COMPLETED
+
+    play(story())
+    assert travel.done[2:] == ["cancel Rome booking of Rome", "cancel Oslo booking of Oslo"]
+
+
 def test_a_run_is_undone_newest_first_and_what_has_no_undo_is_listed() -> None:
     travel = Travel()
 
     async def story() -> None:
         async with AgentRuntime.in_memory([travel.agent]) as runtime:
-            handle = await runtime.start(travel.agent, "plan", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(travel.agent, "plan", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=300)).output == "done"
             plan = await handle.undo_plan()
             assert [(one.tool_name, one.status, one.undo_name) for one in plan.calls] == [
@@ -108,13 +126,14 @@ def test_a_run_is_undone_newest_first_and_what_has_no_undo_is_listed() -> None:
             with pytest.raises(Conflict, match="it is one that reversed calls"):
                 await again.undo()
             # The next run of the session knows about it.
-            later = await runtime.start(travel.agent, "and now?", session_id="s1")
+            later = await runtime.start_run(travel.agent, "and now?", session_id="s1")
             await later.wait(timeout=300)
             assert "cancelled Rome" in [one.content for one in travel.model.requests[-1].messages]
 
     play(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", ["idempotent", "once"])
 def test_crashes_anywhere_reverse_each_call_once(effect: EffectName) -> None:
     """The undo run itself is broken off at every call of the store."""
@@ -147,7 +166,7 @@ def test_a_call_that_cannot_be_reversed_does_not_stop_the_rest_and_is_tried_agai
 
     async def story() -> None:
         async with AgentRuntime.in_memory([travel.agent]) as runtime:
-            handle = await runtime.start(travel.agent, "plan", run_id="r1")
+            handle = await runtime.start_run(travel.agent, "plan", run_id="r1")
             await handle.wait(timeout=300)
             first = await handle.undo()
             assert await approve(first) is RunStatus.FAILED
@@ -170,7 +189,7 @@ def test_a_person_may_deny_an_undo() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([travel.agent]) as runtime:
-            handle = await runtime.start(travel.agent, "plan", run_id="r1")
+            handle = await runtime.start_run(travel.agent, "plan", run_id="r1")
             await handle.wait(timeout=300)
             again = await handle.undo()
             async for request in again.requests():
@@ -187,7 +206,7 @@ def test_runs_without_calls_to_reverse_and_runs_under_way_are_refused() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([travel.agent]) as runtime:
-            handle = await runtime.start(travel.agent, "plan", run_id="r1")
+            handle = await runtime.start_run(travel.agent, "plan", run_id="r1")
             await handle.wait(timeout=300)
             with pytest.raises(Conflict, match="no call that can be reversed"):
                 await handle.undo()
@@ -202,7 +221,7 @@ def test_a_model_cannot_call_an_undo() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([travel.agent]) as runtime:
-            await (await runtime.start(travel.agent, "plan")).wait(timeout=300)
+            await (await runtime.start_run(travel.agent, "plan")).wait(timeout=300)
         offered = travel.model.requests[0].tools or ()
         assert [one["name"] for one in offered] == ["book", "look", "mail"]
         assert travel.model.requests[1].messages[-1].content.startswith("there is no tool cancel_booking;")
@@ -214,7 +233,7 @@ def test_an_undo_runs_in_another_process_than_the_run(tmp_path: Path) -> None:
     async def story() -> None:
         first = Travel()
         async with AgentRuntime.open(tmp_path / "app.db", agents=[first.agent]) as runtime:
-            handle = await runtime.start(first.agent, "plan", run_id="r1")
+            handle = await runtime.start_run(first.agent, "plan", run_id="r1")
             await handle.wait(timeout=300)
         second = Travel()
         async with AgentRuntime.open(tmp_path / "app.db", agents=[second.agent]) as runtime:
@@ -367,7 +386,7 @@ def test_a_call_whose_result_has_a_secret_is_reversed_by_its_key() -> None:
             tools=[book],
         )
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start("clerk", "go")
+            handle = await runtime.start_run("clerk", "go")
             await handle.wait()
             assert (await (await handle.undo()).wait()).status is RunStatus.COMPLETED
             assert [one.status for one in (await handle.undo_plan()).calls] == ["reversed"]
@@ -375,3 +394,16 @@ def test_a_call_whose_result_has_a_secret_is_reversed_by_its_key() -> None:
     play(story())
     assert "sk-proj" not in str(seen[0].result)
     assert seen[0].idempotency_key
+
+
+def test_a_run_that_somebody_named_like_an_undo_is_not_taken_for_it() -> None:
+    async def story() -> None:
+        travel = Travel()
+        async with AgentRuntime.in_memory([travel.agent]) as runtime:
+            handle = await runtime.start_run(travel.agent, "Book.", run_id="r1")
+            await handle.wait()
+            await (await runtime.start_run(travel.agent, "Book.", run_id="undo:r1")).wait()
+            with pytest.raises(Conflict, match="it does not reverse calls of the run"):
+                await handle.undo()
+
+    play(story())

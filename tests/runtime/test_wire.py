@@ -39,7 +39,7 @@ async def played(file: Path, *script: Answer, metadata: dict[str, JsonValue] | N
     """Run an agent, and read each of its events by the strict rules of the wire."""
     agent = Agent("clerk", model=ScriptedModel(by_history([*script, say("done")])), tools=[count, show])
     async with AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
-        handle = await runtime.start(agent, "go", metadata=metadata)
+        handle = await runtime.start_run(agent, "go", metadata=metadata)
         assert (await handle.wait()).status is RunStatus.COMPLETED
         async for event in handle.events():
             assert decode(Event, encode(event)).type == event.type

@@ -1,7 +1,7 @@
 """Wrong values at every public entry: one of our errors, with the expected value."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast, get_type_hints
@@ -12,19 +12,21 @@ from tests.runtime.runtime_rig import look, model_of, play, shop
 from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent.hooks import HookOptions
+from windlass.engine.spend_limits import SpendLimit
 from windlass.errors import AgentError, Rejected
 from windlass.limits import WAIT_MS_MAX
 from windlass.playground import Playground
 from windlass.ports.wakes import Wakes
-from windlass.runtime.builder import AgentRuntimeBuilder
-from windlass.runtime.options import RunOptions, RuntimeOptions
+from windlass.prices import PriceValue
+from windlass.runtime.generated.builder import AgentRuntimeBuilder
+from windlass.runtime.options import PartOptions, RunOptions, RuntimeOptions
 from windlass.runtime.registry import PackageChange, PackageChangeValue, RuntimePorts, ToolRoute
 from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import ErrorKind, InputResponse, RetryClass
 
 BUILDER_RULES: dict[str, dict[str, object]] = {
     "provider": {"route_id": "r", "provider": model_of()},
-    "tool_route": {"route": ToolRoute("look", look)},
+    "tool_route": {"tool_route": ToolRoute("look", look)},
 }
 WRONG: tuple[object, ...] = (None, 3, "text", object(), [1], {"a": object()}, Agent, b"bytes")
 
@@ -83,9 +85,9 @@ LOOSE_TOOL: Any = tool
 
 MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
-        lambda: memory().start("shop", "pay", sesion_id="trip", runid="bill-1"),
-        "start: unknown option runid, sesion_id; it takes session_id, run_id, turn_id, mode, capabilities, "
-        "budget, output, context, metadata, source, owner, goal_id, goal_description; "
+        lambda: memory().start_run("shop", "pay", sesion_id="trip", runid="bill-1"),
+        "start_run: unknown option runid, sesion_id; it takes session_id, run_id, turn_id, mode, "
+        "capabilities, budget, output, context, metadata, source, owner, goal_id, goal_description; "
         "did you mean run_id, session_id?",
     ),
     "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
@@ -129,11 +131,11 @@ def test_a_misspelt_option_is_a_fault_of_the_host() -> None:
     assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 
 
-@pytest.mark.parametrize("name", ["open", "start", "hook", "tool", "kit"])
+@pytest.mark.parametrize("name", ["open", "start_run", "hook", "tool", "kit"])
 def test_help_names_every_option(name: str) -> None:
     named: dict[str, tuple[object, type]] = {
         "open": (AgentRuntime.open, RuntimeOptions),
-        "start": (AgentRuntime.start, RunOptions),
+        "start_run": (AgentRuntime.start_run, RunOptions),
         "hook": (hook, HookOptions),
         "tool": (tool, ToolOptions),
         "kit": (LOOSE_TOOL(_nothing).with_options, KitOptions),
@@ -148,41 +150,41 @@ def test_help_names_every_option(name: str) -> None:
 
 
 ENTRIES: dict[str, Callable[[Any, Any], object]] = {
-    "start an agent": lambda runtime, bad: runtime.start(bad, "go"),
-    "start a message": lambda runtime, bad: runtime.start("shop", bad),
+    "start an agent": lambda runtime, bad: runtime.start_run(bad, "go"),
+    "start a message": lambda runtime, bad: runtime.start_run("shop", bad),
     "start_run": lambda runtime, bad: runtime.start_run(bad),
     "steer an agent": lambda runtime, bad: runtime.steer(bad, "go", session_id="s1"),
     "steer a session": lambda runtime, bad: runtime.steer("shop", "go", session_id=bad),
-    "steer_session": lambda runtime, bad: runtime.steer_session(bad, message_id="m1"),
+    "steer_session": lambda runtime, bad: runtime.core.starts.steer(bad, message_id="m1"),
     "run_text": lambda runtime, bad: runtime.run_text(bad),
     "run_typed a request": lambda runtime, bad: runtime.run_typed(bad, int),
     "run_typed an output": lambda runtime, bad: runtime.run_typed("shop", "go", bad),
     "resolve_effective_package": lambda runtime, bad: runtime.resolve_effective_package(bad),
     "handle": lambda runtime, bad: runtime.handle(bad).status(),
-    "run_status": lambda runtime, bad: runtime.run_status(bad),
+    "run_status": lambda runtime, bad: runtime.handle(bad).status(),
     "run_snapshot": lambda runtime, bad: runtime.run_snapshot(bad),
-    "run_result": lambda runtime, bad: runtime.run_result(bad, 0),
-    "compact": lambda runtime, bad: runtime.compact(bad),
-    "session_state": lambda runtime, bad: runtime.session_state(bad),
-    "change_state": lambda runtime, bad: runtime.change_state(bad, {}),
-    "change_state values": lambda runtime, bad: runtime.change_state("s", bad),
-    "change_state remove": lambda runtime, bad: runtime.change_state("s", {}, remove=bad),
+    "run_result": lambda runtime, bad: runtime.handle(bad).wait(0),
+    "compact": lambda runtime, bad: runtime.sessions.compact(bad),
+    "session_state": lambda runtime, bad: runtime.sessions.state(bad),
+    "change_state": lambda runtime, bad: runtime.sessions.change_state(bad, {}),
+    "change_state values": lambda runtime, bad: runtime.sessions.change_state("s", bad),
+    "change_state remove": lambda runtime, bad: runtime.sessions.change_state("s", {}, remove=bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
-    "retry_run": lambda runtime, bad: runtime.retry_run(bad),
-    "undo_run": lambda runtime, bad: runtime.undo_run(bad),
-    "undo_plan": lambda runtime, bad: runtime.undo_plan(bad),
-    "deliveries": lambda runtime, bad: runtime.deliveries(bad),
-    "decisions": lambda runtime, bad: runtime.decisions(bad),
-    "feedback": lambda runtime, bad: runtime.feedback(bad, thumb="up"),
-    "run_requests": lambda runtime, bad: runtime.run_requests(bad),
-    "session_requests": lambda runtime, bad: runtime.session_requests(bad),
-    "descendants": lambda runtime, bad: runtime.descendants(bad),
-    "answer_run": lambda runtime, bad: runtime.answer_run(bad, ()),
-    "answer_run responses": lambda runtime, bad: runtime.answer_session("s", bad),
-    "answer_session": lambda runtime, bad: runtime.answer_session(bad, ()),
+    "retry_run": lambda runtime, bad: runtime.handle(bad).retry(),
+    "undo_run": lambda runtime, bad: runtime.handle(bad).undo(),
+    "undo_plan": lambda runtime, bad: runtime.handle(bad).undo_plan(),
+    "deliveries": lambda runtime, bad: runtime.handle(bad).deliveries(),
+    "decisions": lambda runtime, bad: runtime.handle(bad).decisions(),
+    "feedback": lambda runtime, bad: runtime.handle(bad).feedback(thumb="up"),
+    "run_requests": lambda runtime, bad: runtime.handle(bad).open_requests(),
+    "session_requests": lambda runtime, bad: runtime.sessions.open_requests(bad),
+    "descendants": lambda runtime, bad: runtime.sessions.descendants(bad),
+    "answer_run": lambda runtime, bad: runtime.handle(bad).answer_all(()),
+    "answer_run responses": lambda runtime, bad: runtime.sessions.answer("s", bad),
+    "answer_session": lambda runtime, bad: runtime.sessions.answer(bad, ()),
     "subscribe_run": lambda runtime, bad: runtime.subscribe_run(bad).open(),
     "subscribe_run cursor": lambda runtime, bad: runtime.subscribe_run("r", bad).open(),
-    "subscribe_session": lambda runtime, bad: runtime.subscribe_session(bad).open(),
+    "subscribe_session": lambda runtime, bad: runtime.sessions.subscribe(bad).open(),
     "subscribe_agent": lambda runtime, bad: runtime.subscribe_agent(bad).open(),
     "subscribe_all": lambda runtime, bad: runtime.subscribe_all(bad).open(),
     "events after": lambda runtime, bad: runtime.handle("r").events(bad).open(),
@@ -192,7 +194,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "answer a text": lambda runtime, bad: runtime.handle("r").answer("q", "approve", text=bad),
     "answer a responder": lambda runtime, bad: runtime.handle("r").answer("q", "approve", responder=bad),
     "cancel by": lambda runtime, bad: runtime.handle("r").cancel(by=bad),
-    "agent_sessions get": lambda runtime, bad: runtime.agent_sessions.get(bad),
+    "agent_sessions get": lambda runtime, bad: runtime.sessions.agent_sessions.get(bad),
     "sessions get": lambda runtime, bad: runtime.sessions.get(bad),
     "sessions list after": lambda runtime, bad: runtime.sessions.list(after=bad),
     "sessions list limit": lambda runtime, bad: runtime.sessions.list(limit=bad),
@@ -256,9 +258,7 @@ def test_a_wrong_value_is_refused_with_our_error_at_every_entry(name: str) -> No
 def test_the_table_of_entries_is_complete() -> None:
     known = " ".join(ENTRIES)
     apart = {
-        "resume",
         "drain",
-        "end_drain",
         "aclose",
         "events",
         "builder",
@@ -267,35 +267,36 @@ def test_the_table_of_entries_is_complete() -> None:
         "registered_run_count",
     }
     # The playground checks what it prepares.
-    apart |= {"provider_registry", "output_sinks", "subscribe_events", "run_session", "start_playground_run"}
+    apart |= {"provider_registry", "output_sinks", "subscribe_events"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
     used = {"status", "wait", "events", "cancel", "answer", "retry"}
     used |= {"requests", "open_requests", "session_id", "stream_text", "undo", "undo_plan"}
+    used |= {"answer_all", "decisions", "deliveries", "feedback"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 
 RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "run_id": (3, "run_id must be a string, found int"),
-    "session_id": (3, "start: session_id is not valid"),
-    "turn_id": ("", "start: turn_id is not valid"),
-    "mode": ("foo", "start: mode is not valid"),
-    "capabilities": (5, "start: capabilities is not valid"),
+    "session_id": (3, "start_run: session_id is not valid"),
+    "turn_id": ("", "start_run: turn_id is not valid"),
+    "mode": ("foo", "start_run: mode is not valid"),
+    "capabilities": (5, "start_run: capabilities is not valid"),
     "budget": (5, "must be a Budget, such as"),
     "output": (5, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
-    "context": ("abc", "start: context is not valid"),
-    "metadata": ({"a": object()}, "start: metadata is not valid"),
-    "source": ("ada", "start: source is not valid"),
-    "owner": ("", "start: owner is not valid"),
-    "goal_id": (3, "start: goal_id is not valid"),
-    "goal_description": (3, "start: goal_description is not valid"),
+    "context": ("abc", "start_run: context is not valid"),
+    "metadata": ({"a": object()}, "start_run: metadata is not valid"),
+    "source": ("ada", "start_run: source is not valid"),
+    "owner": ("", "start_run: owner is not valid"),
+    "goal_id": (3, "start_run: goal_id is not valid"),
+    "goal_description": (3, "start_run: goal_description is not valid"),
 }
 
 
 @pytest.mark.parametrize("name", RUN_OPTIONS)
 def test_a_wrong_option_of_a_run_is_refused_by_its_name(name: str) -> None:
     value, words = RUN_OPTIONS[name]
-    message = refused(lambda: memory().start("shop", "go", **{name: value}))
+    message = refused(lambda: memory().start_run("shop", "go", **{name: value}))
     assert message is not None
     assert words in message
 
@@ -306,12 +307,14 @@ def test_every_option_of_a_run_is_tried() -> None:
 
 @pytest.mark.parametrize("run_id", ["", "a\nb", "x" * 513])
 def test_a_run_id_that_is_none_is_refused_and_not_replaced(run_id: str) -> None:
-    message = refused(lambda: memory().start("shop", "go", run_id=run_id))
+    message = refused(lambda: memory().start_run("shop", "go", run_id=run_id))
     assert message is not None
     assert "run_id must be 1 to 512 characters" in message
 
 
 SETUP: dict[str, tuple[object, str]] = {
+    "limits": ([5], "limits must be SpendLimit(…) of windlass.parts; number 0 is int"),
+    "prices": (5, "prices must be prices by the names of models, found int"),
     "providers": ([1], "providers must be a dictionary of routes and LLMProviders, found list"),
     "interpreter": (5, "an interpreter must be an object with check, run and aclose"),
     "provider_source": (
@@ -324,6 +327,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "sandboxes": ({"none": object()}, "a sandbox adapter must be a SandboxAdapter"),
     "output_sinks": ([object()], "an output sink must be an object with a sink_id and deliver(output)"),
     "approval_dispatcher": (5, "an approval dispatcher must be an object with dispatch("),
+    "approval_timeout_ms": (0, "approval_timeout_ms must be 1 or more, found 0"),
     "is_attended": ("no", "is_attended must be True or False, found str"),
     "approval_expires_ms": ("5", "approval_expires_ms must be a whole number of milliseconds, found str"),
     "responders": ("alice", "responders must be a list of names of people, found str"),
@@ -362,20 +366,21 @@ def test_every_option_of_a_runtime_is_tried() -> None:
 
 
 def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
-    """Each is declared in RuntimePorts; the builder takes all but these seven by that name."""
+    """Each is declared in RuntimePorts; the assembly takes all but these six by that name."""
     own = {
         "secrets",
         "providers",
         "hooks",
         "output_sinks",
         "machine",
-        "approval_dispatcher",
         "deps",
     }
     wider: dict[str, object] = {
         "responders": Sequence[str],
         "package_change": PackageChange | PackageChangeValue,
         "wakes": Wakes | str,
+        "prices": Mapping[str, PriceValue],
+        "limits": Iterable[SpendLimit],
     }
     ports, options = get_type_hints(RuntimePorts), get_type_hints(RuntimeOptions)
     for name in options.keys() - own:
@@ -397,14 +402,11 @@ def test_agents_are_a_list_of_agents(agents: Any) -> None:
     assert message.startswith("agents ")
 
 
-BUILDER_FINE = {
-    *((name, 2) for name in ("default_package_id", "provider")),
-    *((name, 1) for name in ("approvals_expire", "drain_s", "policy_timeout", "retention", "retry_for")),
-}
+BUILDER_FINE = {(name, 2) for name in ("default_package_id", "provider")}
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in dir(AgentRuntimeBuilder) if not name.startswith("_") and name != "build"]
+    "name", [name for name in dir(AgentRuntimeBuilder) if name[0] != "_" and name not in ("build", "options")]
 )
 def test_builder_methods_refuse_wrong_values(name: str) -> None:
     method = inspect.signature(getattr(AgentRuntimeBuilder, name))
@@ -412,6 +414,20 @@ def test_builder_methods_refuse_wrong_values(name: str) -> None:
     given = BUILDER_RULES.get(name, {})
     found = taken(lambda bad: getattr(AgentRuntime.builder(), name)(**{**given, first: bad}))
     assert found == fine(name, BUILDER_FINE)
+
+
+@pytest.mark.parametrize("name", sorted(PartOptions.__annotations__.keys() - SETUP.keys()))
+def test_a_part_is_refused_by_the_option_and_by_the_method_alike(name: str) -> None:
+    found = taken(lambda bad: AgentRuntime.builder().options(**cast(Any, {name: bad})))
+    assert found == fine(name, BUILDER_FINE)
+
+
+def test_a_misspelt_option_of_a_builder_is_refused_with_the_one_that_is_near() -> None:
+    misspelt: Any = {"jornal": None}
+    message = refused(lambda: AgentRuntime.builder().options(**misspelt))
+    assert message is not None
+    assert "jornal" in message
+    assert "journal" in message
 
 
 def test_the_error_for_a_path_as_journal_names_sqlite_store() -> None:
@@ -423,9 +439,9 @@ def test_the_error_for_a_path_as_journal_names_sqlite_store() -> None:
 
 
 def test_a_wait_has_a_longest_time() -> None:
-    AgentRuntime.builder().approvals_expire(WAIT_MS_MAX)
+    AgentRuntime.builder().options(approval_expires_ms=WAIT_MS_MAX)
     with pytest.raises(Rejected, match="must be at most"):
-        AgentRuntime.builder().approvals_expire(WAIT_MS_MAX + 1)
+        AgentRuntime.builder().options(approval_expires_ms=WAIT_MS_MAX + 1)
 
 
 # Places
@@ -459,7 +475,7 @@ def test_a_place_where_no_store_can_be_is_refused(path: Any, words: str) -> None
 
 def test_another_agent_of_the_same_name_is_refused() -> None:
     other = shop(model_of("no"), instructions="You are another.")
-    message = refused(lambda: memory().start(other, "go"))
+    message = refused(lambda: memory().start_run(other, "go"))
     assert message is not None
     assert "the runtime has another agent named shop" in message
 
@@ -469,7 +485,7 @@ def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
         agent = shop(model_of("one", "two"))
         async with AgentRuntime.in_memory([agent]) as runtime:
             for one in (agent, shop(model_of("never asked"))):
-                assert (await (await runtime.start(one, "go")).wait()).status == "completed"
+                assert (await (await runtime.start_run(one, "go")).wait()).status == "completed"
 
     play(story())
 
@@ -480,11 +496,11 @@ def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
 def test_valid_numbers_and_names_are_accepted() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
-            handle = await runtime.start("shop", "go", mode="task", budget=Budget(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too
+            handle = await runtime.start_run("shop", "go", mode="task", budget=Budget(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too
             assert (await handle.wait(timeout=300)).output == "done"
             assert (await handle.wait(timeout=0)).output == "done"
             with pytest.raises(AgentError):
-                await runtime.answer_run(handle.run_id, [InputResponse(request_id="q", option_id="a")])
+                await runtime.handle(handle.run_id).answer_all([InputResponse(request_id="q", option_id="a")])
 
     play(story())
 
@@ -504,6 +520,7 @@ AGENT_FINE = {
             "version",
             "budget",
             "output",
+            "prices",
             "compaction",
             "compaction_model",
             "temperature",
@@ -568,8 +585,8 @@ def test_half_of_a_surrogate_pair_is_refused_by_the_name_of_its_field(
         async with AgentRuntime.in_memory([agent]) as runtime:
             message = options.pop("message", "go")
             with pytest.raises(Rejected, match=f"^{name} is not valid.*surrogate"):
-                await runtime.start(agent, message, **options)
-            assert await (await runtime.start(agent, "Grüße 👋")).wait()
+                await runtime.start_run(agent, message, **options)
+            assert await (await runtime.start_run(agent, "Grüße 👋")).wait()
 
     play(story())
 

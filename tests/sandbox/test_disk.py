@@ -16,7 +16,7 @@ from windlass.ports.sandbox import SandboxFailed
 from windlass.private_files import remove_tree
 from windlass.sandboxes import bubblewrap, disk
 from windlass.sandboxes.bubblewrap import BubblewrapSandboxes
-from windlass.sandboxes.disk import Count, Usage
+from windlass.sandboxes.disk import Count, DiskUsage
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
@@ -176,7 +176,7 @@ def test_folders_of_any_depth_are_counted(tmp_path: Path) -> None:
             assert await run(
                 "mkdir -p {a,d/e}/f; head -c 1M /dev/zero | tee a/f/high > d/e/f/high"
             ) == Outcome(0, "")
-            usage = Count(Usage(1 << 40, 10_000)).of(folder)
+            usage = Count(DiskUsage(1 << 40, 10_000)).of(folder)
             assert (usage.files, usage.closed) == (2_100 + 4 + 3, 0)
             assert usage.size >= 14 * MIB
             outcome = await run(python(f"{deep}open('more', 'wb').write(bytes(20 << 20))"))
@@ -190,10 +190,10 @@ def test_folders_of_any_depth_are_counted(tmp_path: Path) -> None:
 def test_a_folder_that_grows_while_it_is_counted_is_named_by_the_next_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = disk.Disk(tmp_path, Usage(32 * MIB, 1_000), is_own=True)
+    limits = disk.Disk(tmp_path, DiskUsage(32 * MIB, 1_000), is_own=True)
     count, free = Count.of, os.statvfs(tmp_path)
 
-    def count_before_a_write(self: Count, folder: Path, *, opens: bool = False) -> Usage:
+    def count_before_a_write(self: Count, folder: Path, *, opens: bool = False) -> DiskUsage:
         usage = count(self, folder, opens=opens)
         (tmp_path / "big").write_bytes(bytes(40 * MIB))
         lost = os.statvfs_result((*free[:4], free.f_bavail - 40 * MIB // free.f_frsize, *free[5:]))
@@ -223,10 +223,10 @@ print(len(mmap.mmap(-1, 1 << 20)), len(mmap.mmap(file, 1 << 20, flags=mmap.MAP_P
         async with session(tmp_path) as (run, folder):
             assert await run(python(holes)) == Outcome(0, "")
             assert OVER in (await run("head -c 40M /dev/zero > big")).reason
-            before = Count(Usage(1 << 40, 1_000)).of(folder)
+            before = Count(DiskUsage(1 << 40, 1_000)).of(folder)
             outcome = await run(python(fill))
             assert outcome.output == "Operation not supported\n" * 8 + "1048576 1048576\n", outcome
-            assert Count(Usage(1 << 40, 1_000)).of(folder) == before
+            assert Count(DiskUsage(1 << 40, 1_000)).of(folder) == before
             assert await run("rm big") == Outcome(0, "")
             assert OVER in (await run(python(fill))).reason, "in a folder that is not full it may be mapped"
 
@@ -272,7 +272,7 @@ def test_in_a_folder_of_the_application_a_quick_command_is_told_too(tmp_path: Pa
 
 
 def test_a_folder_is_counted_by_blocks_and_a_file_once(tmp_path: Path) -> None:
-    most = Usage(1 << 40, 1_000_000)
+    most = DiskUsage(1 << 40, 1_000_000)
     (tmp_path / "f").write_bytes(bytes(MIB))
     for at in range(5):
         os.link(tmp_path / "f", tmp_path / f"link{at}")
@@ -281,7 +281,7 @@ def test_a_folder_is_counted_by_blocks_and_a_file_once(tmp_path: Path) -> None:
     usage = Count(most).of(tmp_path)
     assert usage.files == 8
     assert MIB <= usage.size < 2 * MIB
-    assert Count(Usage(1 << 40, 3)).of(tmp_path).files == 4, "it stops once a limit is passed"
+    assert Count(DiskUsage(1 << 40, 3)).of(tmp_path).files == 4, "it stops once a limit is passed"
 
 
 def test_a_folder_that_its_owner_closed_is_not_taken_for_empty() -> None:
@@ -289,22 +289,22 @@ def test_a_folder_that_its_owner_closed_is_not_taken_for_empty() -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-from windlass.sandboxes.disk import Count, Disk, Usage
+from windlass.sandboxes.disk import Count, Disk, DiskUsage
 if os.geteuid() == 0:
     os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
 folder = Path(sys.argv[1])
 (folder / "d").mkdir()
 (folder / "d" / "large").write_bytes(bytes(1 << 20))
 (folder / "d").chmod(0)
-usage = Count(Usage(1 << 40, 1_000)).of(folder)
-print(usage.closed, usage.is_over(Usage(1 << 40, 1_000)))
+usage = Count(DiskUsage(1 << 40, 1_000)).of(folder)
+print(usage.closed, usage.is_over(DiskUsage(1 << 40, 1_000)))
 # Before a command starts, they are opened: what is in them counts.
 (folder / "e").mkdir()
 (folder / "e" / "large").write_bytes(bytes(1 << 20))
 (folder / "e").chmod(0o400)
 (folder / "way").symlink_to("/")
 folder.chmod(0)
-disk = Disk(folder, Usage(3 << 19, 1_000), is_own=True)
+disk = Disk(folder, DiskUsage(3 << 19, 1_000), is_own=True)
 print(disk.is_full, "bytes of the disk, limit" in disk.note)
 print(*(oct((folder / name).stat().st_mode & 0o777) for name in (".", "d", "e")))
 """

@@ -408,7 +408,9 @@ def test_a_command_that_fills_the_disk_with_empty_files_is_ended(
 
 
 def test_a_process_that_computes_without_end_is_ended(scene: Scene) -> None:
-    outcome = attack("while :; do :; done", scene.folder, spec=BOUNDS)
+    # Other tests write to the same disk meanwhile.
+    bounds = BOUNDS.model_copy(update={"disk_bytes": 1 << 36})
+    outcome = attack("while :; do :; done", scene.folder, spec=bounds)
     assert outcome.exit_code == 128 + signal.SIGKILL, outcome
 
 

@@ -74,7 +74,7 @@ async def results(runtime: AgentRuntime, session_id: str) -> list[Any]:
 
 
 async def records(runtime: AgentRuntime, session_id: str) -> tuple[Any, ...]:
-    store = runtime._ports.store  # pyright: ignore[reportPrivateUsage] - the records as they are stored
+    store = runtime.core.ports.store  # pyright: ignore[reportPrivateUsage] - the records as they are stored
     assert store is not None
     return await store.read(session_id, limit=512)
 
@@ -82,7 +82,7 @@ async def records(runtime: AgentRuntime, session_id: str) -> tuple[Any, ...]:
 async def run(
     runtime: AgentRuntime, agent: Agent, message: UserContent = "go", session_id: str = "s1"
 ) -> list[Any]:
-    handle = await runtime.start(agent, message, session_id=session_id)
+    handle = await runtime.start_run(agent, message, session_id=session_id)
     assert (await handle.wait(timeout=120)).output == "done"
     return await results(runtime, session_id)
 
@@ -138,7 +138,7 @@ def test_a_start_is_refused_where_the_sandbox_is_not_to_be_had(monkeypatch: pyte
             with pytest.raises(
                 Rejected, match="bwrap is not installed: install the package bubblewrap"
             ) as refused:
-                await runtime.start(agent, "go", session_id="s1", run_id="r1")
+                await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             assert refused.value.causal_ids.run_id == "r1"
             assert await records(runtime, "s1") == ()
 
@@ -150,7 +150,7 @@ def test_a_start_is_refused_if_the_runtime_has_no_such_adapter() -> None:
         agent = worker("a", bash("true"), sandbox=SandboxSpec(adapter="moon"))
         async with AgentRuntime.in_memory([agent]) as runtime:
             with pytest.raises(Rejected, match="no sandbox adapter moon"):
-                await runtime.start(agent, "go")
+                await runtime.start_run(agent, "go")
 
     play(story())
 
@@ -182,7 +182,7 @@ def test_a_call_after_a_restart_does_not_run_outside_of_a_sandbox_that_is_gone(
             sandbox=Bubblewrap(),
         )
         async with AgentRuntime.open(tmp_path / "a.db", agents=[asked]) as runtime:
-            handle = await runtime.start(asked, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(asked, "go", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
@@ -269,7 +269,7 @@ def test_a_run_that_waits_goes_on_in_the_sandbox_that_its_agent_has_now(tmp_path
 
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent(NoSandbox())]) as runtime:
-            handle = await runtime.start("a", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("a", "go", session_id="s1", run_id="r1")
             async for _ in handle.requests():
                 break
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent(Bubblewrap())]) as runtime:
@@ -315,7 +315,7 @@ def test_an_imported_session_writes_no_file_outside_of_its_folder(
         agent = Agent("a", model=model, tools=Workspace().tools("bash"), policy=ALL, sandbox=NoSandbox())
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             await run(runtime, agent)
-            state = cast(dict[str, Any], (await runtime.session_state("s1"))[SANDBOX_KEY])
+            state = cast(dict[str, Any], (await runtime.sessions.state("s1"))[SANDBOX_KEY])
             lines = [line async for line in runtime.sessions.export("s1")]
         forged = _with_files(lines, state["session"]["files"], listed.encode(), body)
         async with AgentRuntime.open(tmp_path / "b" / "b.db", agents=[agent]) as runtime:
@@ -329,6 +329,43 @@ def test_an_imported_session_writes_no_file_outside_of_its_folder(
     assert not [*tmp_path.rglob("x")]
 
 
+@pytest.mark.parametrize("own", [None, Bubblewrap()])
+def test_an_imported_session_enters_neither_the_folder_nor_the_sandbox_of_another(
+    own: Bubblewrap | None, tmp_path: Path
+) -> None:
+    """A subagent without a sandbox shares that of its caller, and the file says who that was."""
+    require_bwrap()
+
+    async def story() -> None:
+        answers = by_history([bash("cat secret; uname -n"), say("done")])
+        child = Agent("child", model=ScriptedModel(answers), tools=Workspace().tools("bash"))
+        caller = worker("caller", call("child", {"message": "x"}), sandbox=NoSandbox(), subagents=(child,))
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[caller]) as runtime:
+            handle = await runtime.start_run(caller, "go", session_id="s1")
+            async for _ in handle.requests():
+                break
+            [session] = fold_session(await records(runtime, "s1")).children
+            lines = [line async for line in runtime.sessions.export(session.session_id)]
+        assert sum('"sandbox":{' in line and '"sessionId":"s1"' in line for line in lines) == 1
+        forged = [line.replace('"sessionId":"s1"', '"sessionId":"victim"') for line in lines[:-1]]
+        child = Agent("child", model=ScriptedModel(answers), tools=Workspace().tools("bash"), sandbox=own)
+        caller = worker("caller", sandbox=NoSandbox(), subagents=(child,))
+        victim = worker("victim", bash("echo hers > secret"), sandbox=NoSandbox())
+        async with AgentRuntime.open(tmp_path / "b.db", agents=[caller, victim]) as runtime:
+            await run(runtime, victim, session_id="victim")
+            await runtime.sessions.import_(_sealed(forged))
+            [waiting] = (await runtime.sessions.runs(session_id=session.session_id)).items
+            async for request in runtime.handle(waiting.run_id).requests():
+                assert isinstance(request, Approval)
+                await request.approve(by="ann")
+            [shown] = await results(runtime, session.session_id)
+        assert "hers" not in shown
+        assert "secret: No such file" in shown, "the command ran, in a folder without the file"
+        assert ("\nsandbox\n" in shown) is (own is not None)
+
+    play(story())
+
+
 def _with_files(lines: list[str], before: str, listed: bytes, body: bytes) -> list[str]:
     """Return an exported session whose files are others."""
     changed = [line.replace(before, f"sha256:{sha256(listed).hexdigest()}") for line in lines[:-1]]
@@ -336,8 +373,13 @@ def _with_files(lines: list[str], before: str, listed: bytes, body: bytes) -> li
     for content in (listed, body):
         data = {"hash": f"sha256:{sha256(content).hexdigest()}", "data": base64.b64encode(content).decode()}
         own.append(json.dumps({"kind": "content", "mediaType": "text/plain", "isOwn": True, **data}))
-    total = sha256("".join(f"{line}\n" for line in own).encode())
-    return [*own, json.dumps({"kind": "end", "lines": len(own), "sha256": total.hexdigest()})]
+    return _sealed(own)
+
+
+def _sealed(lines: list[str]) -> list[str]:
+    """Return the lines of an exported session with the last one that fits them."""
+    total = sha256("".join(f"{line}\n" for line in lines).encode())
+    return [*lines, json.dumps({"kind": "end", "lines": len(lines), "sha256": total.hexdigest()})]
 
 
 def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_session(tmp_path: Path) -> None:
@@ -404,7 +446,7 @@ def test_what_a_session_puts_into_the_content_store_is_bounded_over_all_its_call
             # Another process each time: what is stored already does not count again.
             async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                 told = await run(runtime, agent)
-                state = cast(dict[str, Any], (await runtime.session_state("s1"))[SANDBOX_KEY])
+                state = cast(dict[str, Any], (await runtime.sessions.state("s1"))[SANDBOX_KEY])
                 kept.append((state["session"]["stored_bytes"], state["session"]["files"] is not None))
         sizes = [size for size, _ in kept]
         assert sizes == sorted(sizes)

@@ -14,7 +14,8 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
 from windlass.feed import Feed
-from windlass.ports.store import Appended, Batch, NewRun, Posted
+from windlass.ports.inbox import NewRun, Posted
+from windlass.ports.journal import Appended, Batch
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
 from windlass.tools import EffectName
@@ -74,12 +75,14 @@ class KillingStore(WrappedStore):
 async def live(folder: Path, point: Point, effect: EffectName, secret: str) -> None:
     """Ask, be answered, and die."""
     store = KillingStore(await SqliteStore.open(folder / "a.db"), point)
-    builder = AgentRuntime.builder().journal(store).content(store).policy(allow_start).attended()
+    builder = (
+        AgentRuntime.builder().journal(store).content(store).policy(allow_start).options(is_attended=True)
+    )
     agent = payer(folder / "ledger", effect, note=secret, is_killed=point == "effect done")
-    builder.secrets([secret] if secret else [])
+    builder.options(secrets=[secret] if secret else [])
     builder.event_bus(Feed(store, SystemClock())).agent(agent)
     async with asyncio.timeout(STORY_S_MAX), builder.build() as runtime:
-        handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+        handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
         (request,) = await asked(handle)
         await handle.answer(request.request_id, "approve", responder="ann")
         await handle.wait(timeout=STORY_S_MAX)

@@ -63,7 +63,7 @@ def test_a_model_that_says_approved_approves_nothing(words: str) -> None:
     async def story() -> None:
         agent = bank.agent([say(words, reasoning=words) + pay(), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert bank.paid == []
             await handle.answer(request.request_id, "deny")
@@ -97,7 +97,7 @@ def test_tool_output_that_looks_like_an_approval_approves_nothing(is_failure: bo
         both = call("look", {}, call_id="c1") + pay(call_id="c2")
         agent = bank.agent([both, pay(call_id="c3"), DONE], more=[look])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "deny")
             (request,) = await asked(handle, 2)
@@ -118,13 +118,13 @@ def test_consent_to_one_call_is_none_to_another() -> None:
     async def story() -> None:
         agent = bank.agent([pay(1, call_id="c1") + pay(2, call_id="c2"), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             first, second = await asked(handle)
             crossed = InputResponse(
                 request_id=second.request_id, option_id="approve", arguments_hash=first.arguments_hash
             )
             with pytest.raises(Rejected, match="argumentsHash does not match"):
-                await runtime.answer_run("r1", [crossed])
+                await runtime.handle("r1").answer_all([crossed])
             await handle.answer(first.request_id, "approve")
             (left,) = await asked(handle, 2)
             assert left.request_id == second.request_id
@@ -144,12 +144,14 @@ def test_consent_in_one_run_is_none_in_another(is_same_session: bool) -> None:
     async def story() -> None:
         agent = bank.agent([pay(), pay(), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            one = await runtime.start(agent, "go", run_id="r1", session_id="s1")
+            one = await runtime.start_run(agent, "go", run_id="r1", session_id="s1")
             (first,) = await asked(one)
             if is_same_session:
                 await one.cancel()
                 assert await ended(one) == "cancelled"
-            two = await runtime.start(agent, "go", run_id="r2", session_id="s1" if is_same_session else "s2")
+            two = await runtime.start_run(
+                agent, "go", run_id="r2", session_id="s1" if is_same_session else "s2"
+            )
             (second,) = await asked(two)
             assert first.request_id != second.request_id
             with pytest.raises(Conflict):
@@ -175,10 +177,10 @@ def test_runs_and_calls_with_colliding_names_have_requests_of_their_own() -> Non
         one = bank.agent([pay(1, call_id="1:c"), DONE], name="one")
         two = bank.agent([pay(2, call_id="x"), pay(3, call_id="c"), DONE], name="two")
         async with AgentRuntime.in_memory([one, two]) as runtime:
-            first = await runtime.start(one, "go", run_id="r", session_id="s1")
+            first = await runtime.start_run(one, "go", run_id="r", session_id="s1")
             (request,) = await asked(first)
             ids.append(request.request_id)
-            second = await runtime.start(two, "go", run_id="r:0", session_id="s2")
+            second = await runtime.start_run(two, "go", run_id="r:0", session_id="s2")
             (request,) = await asked(second)
             await second.answer(request.request_id, "deny")
             (request,) = await asked(second, 2)
@@ -195,14 +197,14 @@ def test_consent_in_one_session_is_none_in_another(tmp_path: Path) -> None:
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            one = await runtime.start(agent, "go", run_id="r1", session_id="tenant-a")
-            two = await runtime.start(agent, "go", run_id="r2", session_id="tenant-b")
+            one = await runtime.start_run(agent, "go", run_id="r1", session_id="tenant-a")
+            two = await runtime.start_run(agent, "go", run_id="r2", session_id="tenant-b")
             (ours,), (theirs,) = await asked(one), await asked(two)
             for option in ("approve", "approve_session"):
                 with pytest.raises(Conflict):
-                    await runtime.answer_session("tenant-b", [yes(ours, option)])
+                    await runtime.sessions.answer("tenant-b", [yes(ours, option)])
                 with pytest.raises(Conflict):
-                    await runtime.answer_session("nobody", [yes(ours, option)])
+                    await runtime.sessions.answer("nobody", [yes(ours, option)])
             await post(path, "tenant-b", yes(ours))
             await two.answer(theirs.request_id, "deny")
             assert await ended(two) == "completed"
@@ -221,11 +223,11 @@ def test_one_bad_answer_among_several_refuses_them_all() -> None:
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             other = InputResponse(request_id="approval:r9:0:c1:1", option_id="approve")
             with pytest.raises(Conflict):
-                await runtime.answer_run("r1", [yes(request), other])
+                await runtime.handle("r1").answer_all([yes(request), other])
             assert (await handle.open_requests())[0].request_id == request.request_id
             await handle.answer(request.request_id, "deny")
             await ended(handle)
@@ -244,7 +246,7 @@ def test_a_second_call_of_the_same_name_with_other_arguments_is_asked_about_agai
     async def story() -> None:
         agent = bank.agent([pay(5), pay(500), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (first,) = await asked(handle)
             await handle.answer(first.request_id, "approve")
             (second,) = await asked(handle, 2)
@@ -266,7 +268,7 @@ def test_two_calls_under_one_id_in_one_answer_are_asked_about_one_by_one() -> No
     async def story() -> None:
         agent = bank.agent([pay(5) + pay(500), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             first, second = await asked(handle)
             assert first.request_id != second.request_id
             await handle.answer(first.request_id, "approve")
@@ -293,7 +295,7 @@ def test_arguments_changed_by_a_policy_are_shown_and_run(
     async def story() -> None:
         agent = bank.agent([pay(5, to="thief"), DONE], policy=rules, approval=approval)
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert "escrow" in request.prompt
             assert "thief" not in request.prompt
@@ -321,7 +323,7 @@ def test_code_that_changes_the_arguments_while_it_looks_at_them_has_the_call_den
     async def story() -> None:
         agent = bank.agent([pay(500), DONE], approval=check)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["policy.changed_arguments"]
 
@@ -340,7 +342,7 @@ def test_arguments_that_something_changed_after_the_consent_are_asked_about_agai
     async def story() -> None:
         agent = bank.agent([pay(5), DONE])
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            (first,) = await asked(await runtime.start(agent, "go", run_id="r1", session_id="s"))
+            (first,) = await asked(await runtime.start_run(agent, "go", run_id="r1", session_id="s"))
         await post(path, "s", yes(first))
         changed = replace(agent, hooks=[divert])
         async with AgentRuntime.open(path, agents=[changed], package_change="move") as runtime:
@@ -364,9 +366,9 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
     async def story() -> None:
         agent = bank.agent([pay(5, call_id="c1"), pay(5, call_id="c1"), DONE])
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
-            await runtime.answer_session("s", [yes(first)])
+            await runtime.sessions.answer("s", [yes(first)])
             await post(path, "s", yes(first), key="answer:1")
             (second,) = await asked(handle, 2)
             assert len(bank.paid) == 1
@@ -401,7 +403,7 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
         async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             if not is_down:
                 clock.advance(60)
@@ -431,7 +433,7 @@ def test_an_approval_given_in_time_but_read_after_the_timeout_does_not_count(tmp
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
         async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         await post(path, "s", yes(request))
         clock.advance(3_600)
@@ -452,7 +454,7 @@ def test_an_answer_that_was_acknowledged_in_time_is_taken_but_consent_does_not_o
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
         async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         desk = Agent("desk", model=ScriptedModel([DONE]))
         async with AgentRuntime.open(path, agents=[desk], **options) as runtime:
@@ -485,9 +487,9 @@ def test_an_answer_before_the_request_does_not_count(tmp_path: Path) -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
             with pytest.raises(Conflict):
-                await runtime.answer_session("s", [early])
+                await runtime.sessions.answer("s", [early])
             await post(path, "s", early, key="answer:before")
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             assert request.request_id == early.request_id
             assert bank.paid == []
@@ -511,7 +513,7 @@ def test_of_two_answers_in_the_inbox_the_first_counts(tmp_path: Path, first: str
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         await post(path, "s", yes(request, first, responder="ann"), key="answer:1")
         await post(path, "s", yes(request, second, responder="bob"), key="answer:2")
@@ -536,7 +538,7 @@ def test_two_runtimes_that_answer_at_once_make_one_payment(tmp_path: Path) -> No
             await AgentRuntime.open(path, agents=[agent]) as one,
             await AgentRuntime.open(path, agents=[agent]) as two,
         ):
-            handle = await one.start(agent, "go", run_id="r1", session_id="s")
+            handle = await one.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             answers = [
                 runtime.handle("r1").answer(request.request_id, "approve", responder=name)
@@ -562,7 +564,7 @@ def test_consent_under_other_rules_is_asked_for_again(tmp_path: Path) -> None:
     async def story() -> None:
         script = [pay(), DONE]
         async with AgentRuntime.open(path, agents=[bank.agent(script, policy=before)]) as runtime:
-            handle = await runtime.start("teller", "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run("teller", "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
         await post(path, "s", yes(first))
         async with AgentRuntime.open(path, agents=[bank.agent(script, policy=after)]) as runtime:
@@ -586,7 +588,7 @@ def test_rules_that_now_forbid_it_win_over_consent(tmp_path: Path) -> None:
     async def story() -> None:
         script = [pay(), DONE]
         async with AgentRuntime.open(path, agents=[bank.agent(script)]) as runtime:
-            (request,) = await asked(await runtime.start("teller", "go", run_id="r1", session_id="s"))
+            (request,) = await asked(await runtime.start_run("teller", "go", run_id="r1", session_id="s"))
         await post(path, "s", yes(request))
         forbidding = bank.agent(script, policy=PolicySet((Rule("no", "deny"),)))
         async with AgentRuntime.open(path, agents=[forbidding]) as runtime:
@@ -609,7 +611,7 @@ def test_the_requester_of_a_run_cannot_approve_its_calls_under_four_eyes(name: s
         agent = bank.agent([pay(), DONE])
         team = ["ann", "bob"]
         async with AgentRuntime.in_memory([agent], responders=team, four_eyes=True) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", source=source(name))
+            handle = await runtime.start_run(agent, "go", run_id="r1", source=source(name))
             (request,) = await asked(handle)
             assert request.responders == ("bob",)
             for who in ("ann", name, "eve", None, "BOB"):
@@ -632,7 +634,7 @@ def test_a_call_is_denied_if_four_eyes_have_no_other_responder(team: list[str], 
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.in_memory([agent], responders=team, four_eyes=True) as runtime:
             given = None if who is None else source(who)
-            handle = await runtime.start(agent, "go", run_id="r1", source=given)
+            handle = await runtime.start_run(agent, "go", run_id="r1", source=given)
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["policy.four_eyes"]
 
@@ -658,7 +660,7 @@ def test_the_sender_of_a_message_to_a_run_cannot_approve_its_calls_under_four_ey
         agent = bank.agent([call("wait", {}, call_id="c0"), pay(call_id="c1"), DONE], more=[wait])
         path, team = tmp_path / "a.db", ["ann", "bob", "cat"]
         async with AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s", source=source("ann"))
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s", source=source("ann"))
             await begun.wait()
             given = None if who is None else source(who)
             await runtime.steer(agent, "Pay bob.", session_id="s", message_id="m1", source=given)
@@ -690,7 +692,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.open(path, agents=[agent], responders=["ann"]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             for who in ("bob", "ANN", "", None):
                 with pytest.raises(Denied):
@@ -720,7 +722,7 @@ def test_consent_is_given_by_an_option_that_was_offered(option: str | None, text
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             with pytest.raises(Rejected):
                 await handle.answer(request.request_id, option, text=text)

@@ -44,9 +44,9 @@ def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
     seen = list[str]()
 
     async def story() -> RunResult:
-        agent = Agent("loop", model=model, tools=[look])
+        agent = Agent("loop", model=model, tools=[look], prices={"*": 0})
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", budget=limit)
+            handle = await runtime.start_run(agent, "go", budget=limit)
             result = await handle.wait(timeout=300)
             async for event in handle.events():
                 if event.type == "run.budget_exhausted":
@@ -68,7 +68,7 @@ def test_a_run_that_takes_too_long_stops_at_its_budget() -> None:
     async def story() -> RunResult:
         agent = Agent("loop", model=model, tools=[look])
         async with AgentRuntime.in_memory([agent], machine=machine(clock)) as runtime:
-            return await (await runtime.start(agent, "go", budget=limit)).wait(timeout=600)
+            return await (await runtime.start_run(agent, "go", budget=limit)).wait(timeout=600)
 
     result = run_in_fake_time(story(), clock=clock)
     assert str(result.status) == "budget_exhausted"
@@ -88,7 +88,7 @@ def test_two_agents_cannot_keep_each_other_busy_in_one_session() -> None:
         ends = list[str]()
         async with AgentRuntime.in_memory([one, two]) as runtime:
             for at, agent in enumerate((one, two, one, two)):
-                handle = await runtime.start(
+                handle = await runtime.start_run(
                     agent, "go", session_id="s", run_id=f"r{at}", budget=Budget(max_steps=2)
                 )
                 ends.append(await ended(handle))
@@ -117,7 +117,7 @@ def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(most: i
         many = Answer(calls=tuple(ScriptedCall("note", {"n": n}, f"c{n}") for n in range(count)))
         agent = Agent("many", model=ScriptedModel([many, DONE]), tools=[note])
         async with AgentRuntime.in_memory([agent], rules=Rules(calls_per_step_max=most)) as runtime:
-            return await (await runtime.start(agent, "go")).wait(timeout=300)
+            return await (await runtime.start_run(agent, "go")).wait(timeout=300)
 
     result = play(story())
     is_fine = not more
@@ -135,7 +135,7 @@ def test_a_tool_name_of_a_megabyte_is_refused_and_kept_short() -> None:
     async def story() -> None:
         agent = bank.agent([call("pay" * 350_000, {"cents": 1}), say("ok")], mode="read")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["unknown_tool"]
             sizes = [len(str(event.data)) async for event in handle.events()]
@@ -160,7 +160,7 @@ def test_arguments_that_are_too_large_fail_the_call(size: int, chunk_chars: int 
         model = ScriptedModel([call("pay", large(size, chunk_chars)), say("sorry")], chunk_chars=chunk_chars)
         agent = bank.agent(model, mode="read")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["invalid_arguments"]
 
@@ -177,7 +177,7 @@ def test_arguments_of_ten_megabytes_end_the_run(chunk_chars: int | None) -> None
         model = ScriptedModel([call("pay", large(10_000_000, chunk_chars))], chunk_chars=chunk_chars)
         agent = bank.agent(model, mode="read")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            return await (await runtime.start(agent, "go")).wait(timeout=300)
+            return await (await runtime.start_run(agent, "go")).wait(timeout=300)
 
     result = play(story())
     assert str(result.status) == "failed"
@@ -208,7 +208,7 @@ def test_an_output_that_is_too_large_is_cut_with_a_marker_and_memory_stays_bound
         async with AgentRuntime.in_memory([agent]) as runtime:
             tracemalloc.start()
             try:
-                handle = await runtime.start(agent, "go")
+                handle = await runtime.start_run(agent, "go")
                 assert await ended(handle) == "completed"
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
@@ -238,7 +238,7 @@ def test_the_error_of_a_failed_call_is_bounded(kind: str) -> None:
     async def story() -> int:
         agent = Agent("a", model=ScriptedModel([call("fail"), DONE]), tools=[tool(fail, mode="read")])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             assert await ended(handle) == "completed"
             (result,) = await results(handle)
             return len(str(result))

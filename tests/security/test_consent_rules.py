@@ -55,19 +55,19 @@ def test_a_grant_holds_for_its_tool_in_its_session_and_survives_a_restart(tmp_pa
     async def story() -> None:
         agent = bank.agent(script, more=[mail])
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
             assert [one["cents"] for one in bank.paid] == [1, 2]
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            again = await runtime.start(agent, "go", run_id="r2", session_id="s")
+            again = await runtime.start_run(agent, "go", run_id="r2", session_id="s")
             (request,) = await asked(again)
             assert request.prompt.startswith("Run mail?"), "another tool"
             assert [one["cents"] for one in bank.paid] == [1, 2, 3]
             await again.answer(request.request_id, "deny")
             assert await ended(again) == "completed"
-            other = await runtime.start(agent, "go", run_id="r3", session_id="other")
+            other = await runtime.start_run(agent, "go", run_id="r3", session_id="other")
             (request,) = await asked(other)
             assert len(bank.paid) == 3, "another session"
 
@@ -83,11 +83,11 @@ def test_a_grant_does_not_hold_for_a_tool_of_another_agent(tmp_path: Path) -> No
         one = ours.agent([pay(1), DONE], name="one")
         two = theirs.agent([pay(1), DONE, pay(2), DONE], name="two")
         async with AgentRuntime.open(tmp_path / "a.db", agents=[one, two]) as runtime:
-            handle = await runtime.start(one, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(one, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
-            handle = await runtime.start(two, "go", run_id="r2", session_id="s")
+            handle = await runtime.start_run(two, "go", run_id="r2", session_id="s")
             (request,) = await asked(handle)
             assert theirs.paid == []
 
@@ -103,13 +103,13 @@ def test_a_grant_ends_with_the_rules_it_was_given_under(tmp_path: Path) -> None:
     async def story() -> None:
         agent = bank.agent(script)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
         agent = bank.agent(script, policy=PolicySet((Rule("mail", "deny", tools=("mail",)),)))
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r2", session_id="s")
             await asked(handle)
 
     play(story())
@@ -139,7 +139,7 @@ def test_a_grant_for_a_shell_tool_covers_the_exact_command_in_its_session(
     async def story() -> None:
         agent = shell_agent(ran, *commands, approval=approval)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             labels = {option.id: option.label for option in request.options or ()}
             assert labels["approve_session"] == "Approve this exact command of run in this session"
@@ -151,9 +151,9 @@ def test_a_grant_for_a_shell_tool_covers_the_exact_command_in_its_session(
             assert ran == ["touch a"] * 3
         agent = shell_agent(ran, *commands, "", "touch a", approval=approval)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r2", session_id="s")
             assert await ended(handle) == "completed", "the grant survives a restart"
-            other = await runtime.start(agent, "go", run_id="r3", session_id="other")
+            other = await runtime.start_run(agent, "go", run_id="r3", session_id="other")
             await asked(other)
 
     play(story())
@@ -184,7 +184,7 @@ def test_a_grant_for_a_shell_tool_covers_the_same_arguments_alone() -> None:
             tools=[run.with_options(is_shell=True, approval_key=lambda arguments: "same")],
         )
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             (request,) = await asked(handle, 2)
@@ -205,7 +205,7 @@ def test_no_grant_is_offered_or_taken_for_a_dangerous_command_or_one_that_always
     async def story() -> None:
         agent = shell_agent(ran, command, approval=approval)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert options_of(request) == ["approve", "deny"]
             with pytest.raises(Rejected, match="unknown option"):
@@ -225,13 +225,13 @@ def test_a_grant_for_a_tool_that_became_a_shell_tool_covers_no_command(tmp_path:
     async def story() -> None:
         agent = shell_agent(ran, "ls", is_shell=False)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
         agent = shell_agent(ran, *commands)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
+            handle = await runtime.start_run(agent, "go", run_id="r2", session_id="s")
             for times in (1, 2):
                 (request,) = await asked(handle, times)
                 await handle.answer(request.request_id, "deny")
@@ -246,7 +246,7 @@ def test_a_grant_is_offered_only_where_it_would_change_something() -> None:
     async def story() -> None:
         agent = bank.agent([pay(), DONE], policy=PolicySet((Rule("ask", "ask"),)))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert options_of(request) == ["approve", "deny"]
 
@@ -295,7 +295,7 @@ def test_a_tool_asks_as_its_author_says(approval: object, mode: str, is_asked: l
     async def story() -> None:
         agent = bank.agent([pay(1, call_id="c1"), pay(101, call_id="c2"), DONE], approval=approval, mode=mode)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     (request,) = await handle.open_requests()
@@ -319,7 +319,7 @@ def test_once_asks_until_a_person_grants_the_session() -> None:
         script = [pay(1, call_id="c1"), pay(2, call_id="c2"), pay(3, call_id="c3"), DONE]
         agent = bank.agent(script, approval="once", mode="read")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve")
             (request,) = await asked(handle, 2)
@@ -344,7 +344,7 @@ def test_a_session_grant_names_its_scope_and_is_not_offered_for_destructive_call
     async def story() -> None:
         agent = bank.agent([pay(), DONE], approval=approval, mode=mode)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             labels = {option.id: option.label for option in request.options or ()}
             assert labels.pop("approve_session", None) == (
@@ -368,7 +368,7 @@ def test_approval_never_does_not_override_a_rule_that_asks() -> None:
     async def story() -> None:
         agent = bank.agent([pay(), DONE], approval="never", policy=PolicySet((Rule("ask", "ask"),)))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "deny")
             assert await ended(handle) == "completed"
@@ -415,7 +415,7 @@ def test_consent_under_a_policy_of_the_host_is_asked_for_once(refs: tuple[Policy
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.in_memory([agent], tool_policy=policy) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert options_of(request) == ["approve", "deny"], "a grant would change nothing"
             await handle.answer(request.request_id, "approve")
@@ -433,7 +433,7 @@ def test_a_policy_without_a_decision_denies(answer: object) -> None:
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         async with AgentRuntime.in_memory([agent], tool_policy=HostPolicy(answer)) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["policy.failed"]
 
@@ -458,7 +458,7 @@ def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_mode
     async def story() -> None:
         agent = bank.agent([pay(7), DONE])
         async with AgentRuntime.in_memory([agent], tool_policy=policy) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == [code]
             (data,) = await results(handle)
@@ -498,7 +498,7 @@ def test_a_call_that_needs_approval_is_denied_in_an_unattended_runtime(
             else AgentRuntime.in_memory([agent], is_attended=False, tool_policy=policy)
         )
         async with runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == [code]
             assert await handle.open_requests() == ()
@@ -515,7 +515,7 @@ def test_an_unattended_shell_runs_nothing_that_is_more_than_a_read(command: str)
     async def story() -> None:
         agent = shell_agent(ran, command, approval="never")
         async with AgentRuntime.in_memory([agent], is_attended=False) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["policy.unattended"]
 
@@ -559,7 +559,7 @@ def test_a_tool_that_the_agent_was_not_given_is_refused_and_no_other_is_taken_fo
         agent = bank.agent([call(name, {"cents": 5}, call_id="c1"), say("ok")], mode="read", approval="never")
         rich = other.agent([DONE], name="rich", more=[tool(refund, mode="read", approval="never")])
         async with AgentRuntime.in_memory([agent, rich]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["unknown_tool"]
             (result,) = await results(handle)
@@ -577,7 +577,7 @@ def test_a_model_that_keeps_asking_for_tools_that_are_not_there_is_stopped() -> 
         model = ScriptedModel(lambda _: call("refund", {}))
         agent = bank.agent(model)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            result = await (await runtime.start(agent, "go")).wait(timeout=300)
+            result = await (await runtime.start_run(agent, "go")).wait(timeout=300)
             assert len(model.requests) < 10
             assert result.error is not None
             return result.error.message

@@ -24,19 +24,19 @@ def request(runtime: AgentRuntime, **names: str) -> RunRequest:
 
 
 ENTRIES: dict[str, Callable[[AgentRuntime, str], Awaitable[object]]] = {
-    "start run_id": lambda runtime, name: runtime.start("clerk", "hello", run_id=name),
-    "start session_id": lambda runtime, name: runtime.start("clerk", "hello", session_id=name),
-    "start agent": lambda runtime, name: runtime.start(name, "hello"),
+    "start run_id": lambda runtime, name: runtime.start_run("clerk", "hello", run_id=name),
+    "start session_id": lambda runtime, name: runtime.start_run("clerk", "hello", session_id=name),
+    "start agent": lambda runtime, name: runtime.start_run(name, "hello"),
     "start_run agent_id": lambda runtime, name: runtime.start_run(request(runtime, agent_id=name)),
     "steer message_id": lambda runtime, name: runtime.steer(
         "clerk", "hello", session_id="s1", message_id=name
     ),
     "steer session_id": lambda runtime, name: runtime.steer("clerk", "hello", session_id=name),
-    "steer_session": lambda runtime, name: runtime.steer_session(request(runtime), message_id=name),
+    "steer_session": lambda runtime, name: runtime.core.starts.steer(request(runtime), message_id=name),
     "status": lambda runtime, name: runtime.handle(name).status(),
     "cancel": lambda runtime, name: runtime.cancel_run(name),
-    "retry": lambda runtime, name: runtime.retry_run(name),
-    "compact": lambda runtime, name: runtime.compact(name),
+    "retry": lambda runtime, name: runtime.handle(name).retry(),
+    "compact": lambda runtime, name: runtime.sessions.compact(name),
 }
 
 
@@ -48,7 +48,7 @@ def test_a_name_that_holds_a_secret_is_refused_and_not_repeated(
     async def story() -> str:
         agent = Agent("clerk", model=ScriptedModel(lambda _: say("done")))
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], secrets=[SECRET]) as runtime:
-            await (await runtime.start(agent, "hello", session_id="s1", run_id="r1")).wait()
+            await (await runtime.start_run(agent, "hello", session_id="s1", run_id="r1")).wait()
             with pytest.raises(AgentError) as refused:
                 await ENTRIES[entry](runtime, name)
             return f"{refused.value} {refused.value.info()!r}"

@@ -117,7 +117,7 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
     broken = Agent("broken", model=ScriptedModel(lambda _: fail(quoting, after=ALL)))
     agents = [agent, simple, broken]
     async with AgentRuntime.open(folder / "a.db", agents=agents, secrets=secrets) as runtime:
-        handle = await runtime.start(
+        handle = await runtime.start_run(
             agent,
             ALL,
             run_id="r1",
@@ -134,11 +134,11 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
         sink.append(("result", await handle.wait(timeout=300)))
         sink.append(("snapshot", await runtime.run_snapshot("r1")))
         await watcher
-        again = await runtime.start(agent, "x", run_id="r2", session_id="other", context=[ALL])
+        again = await runtime.start_run(agent, "x", run_id="r2", session_id="other", context=[ALL])
         await again.cancel(reason=ALL, by=SECRETS[9])
         sink.append(("status", await ended(again)))
         await shown(again, sink)
-        failed = await runtime.start(broken, "x", run_id="r3")
+        failed = await runtime.start_run(broken, "x", run_id="r3")
         sink.append(("result", await failed.wait(timeout=300)))
         sink += await refusals(runtime, agent, handle)
     return heard
@@ -149,7 +149,7 @@ async def refusals(runtime: AgentRuntime, agent: Agent, handle: RunHandle) -> li
     found: list[tuple[str, object]] = []
     schema: JsonObject = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
     attempts: tuple[Coroutine[object, object, object], ...] = (
-        runtime.start(agent, ALL + "other", run_id="r1", session_id="s"),
+        runtime.start_run(agent, ALL + "other", run_id="r1", session_id="s"),
         handle.answer("approval:r1:0:c:1", "approve", text=ALL, responder=SECRETS[7]),
         runtime.run_typed(request_of("simple"), schema),
         runtime.run_typed(request_of("broken"), schema),
@@ -207,9 +207,11 @@ def test_inbox_items_hold_no_secret(tmp_path: Path) -> None:
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(by_history([call("send", {"text": "x"})])), tools=[send])
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
-            first = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            first = await runtime.start_run(agent, "go", run_id="r1", session_id="s")
             await asked(first)
-            await runtime.start(agent, ALL, run_id="r2", session_id="s", context=[ALL], metadata={"n": ALL})
+            await runtime.start_run(
+                agent, ALL, run_id="r2", session_id="s", context=[ALL], metadata={"n": ALL}
+            )
             assert hits_in_files(tmp_path) == []
 
     play(story())
@@ -247,7 +249,7 @@ def test_live_deltas_hold_no_secret_however_the_text_is_cut(size: int) -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([agent], secrets=SECRETS) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             seen.extend([event async for event in handle.events()])
 
     play(story())
@@ -275,7 +277,7 @@ def test_a_package_that_holds_a_secret_is_refused_before_anything_is_kept(tmp_pa
             path = tmp_path / f"{number}.db"
             async with AgentRuntime.open(path, agents=[agent], secrets=SECRETS) as runtime:
                 with pytest.raises(Rejected, match="registered secret") as caught:
-                    await runtime.start(agent, "go")
+                    await runtime.start_run(agent, "go")
                 assert hits_in_texts([("error", "".join(traceback.format_exception(caught.value)))]) == []
 
     play(story())
@@ -303,7 +305,7 @@ def test_two_calls_with_secret_ids_stay_two_calls(tmp_path: Path) -> None:
         )
         agent = Agent("a", model=ScriptedModel(by_history([both, say("ok")])), tools=[send])
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             first, second = await asked(handle)
             assert first.request_id != second.request_id
             await handle.answer(first.request_id, "approve")

@@ -72,7 +72,7 @@ def agent(*reads: str, policy: PolicySet = ALLOWED) -> Agent:
 def outcome(*reads: str, policy: PolicySet = ALLOWED) -> str:
     async def story() -> str:
         async with AgentRuntime.in_memory([agent(*reads, policy=policy)]) as runtime:
-            handle = await runtime.start("clerk", "Go.")
+            handle = await runtime.start_run("clerk", "Go.")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     (request,) = await handle.open_requests()
@@ -104,14 +104,14 @@ def test_taint_is_recorded_and_survives_a_restart(tmp_path: Path) -> None:
     async def story() -> None:
         first = agent("page")
         async with AgentRuntime.open(tmp_path / "a.db", agents=[first]) as runtime:
-            handle = await runtime.start("clerk", "Go.", session_id="s", run_id="r1")
+            handle = await runtime.start_run("clerk", "Go.", session_id="s", run_id="r1")
             result = await until(handle, "action.result")
             assert result.data["taint"] == ["untrusted"]
             assert (await handle.wait(timeout=300)).status is RunStatus.COMPLETED
         script = [call("salaries"), call("send", {"text": "ada: 5"}), say("Done.")]
         again = Agent("clerk", model=ScriptedModel(script), tools=[*TOOLS.values()], policy=ALLOWED)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[again]) as runtime:
-            handle = await runtime.start("clerk", "Go on.", session_id="s", run_id="r2")
+            handle = await runtime.start_run("clerk", "Go on.", session_id="s", run_id="r2")
             await until(handle, "run.waiting")
             (request,) = await handle.open_requests()
             assert [option.id for option in request.options or ()] == ["approve", "deny"]
@@ -129,7 +129,7 @@ def test_taint_passes_to_a_subagent_and_back_to_its_caller(above: str, below: st
     def waits(boss: Agent) -> bool:
         async def story() -> bool:
             async with AgentRuntime.in_memory([boss]) as runtime:
-                handle = await runtime.start("boss", "Go.")
+                handle = await runtime.start_run("boss", "Go.")
                 async for event in handle.events():
                     if event.type == "input.requested":
                         return True

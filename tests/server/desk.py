@@ -185,7 +185,7 @@ class Desk:
     async def kill(self) -> None:
         """End the server with SIGKILL, once it has answered a request."""
         async with self.client("ann") as client:
-            await client.health()
+            await client.server.health()
         await self.end()
         self.kills += 1
 

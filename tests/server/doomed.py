@@ -18,7 +18,7 @@ from windlass_server.reservations import Reservations
 
 
 def main() -> int:
-    """Serve until a key is claimed, or until the request of a key is about to be recorded as done."""
+    """Serve until a key is claimed, or until the answer to the request of a key is about to be kept."""
     parser = argparse.ArgumentParser()
     for name in ("--data", "--port", "--address", "--at"):
         parser.add_argument(name, default="")

@@ -28,7 +28,7 @@ async def main(store: str, url: str, point: str) -> Never:
 
     setattr(Outbox, point, dying)
     async with notifying(store if "://" in store else Path(store), [endpoint(url)]) as scene:
-        await (await scene.runtime.start("talker", "Hi.", run_id="r1")).wait()
+        await (await scene.runtime.start_run("talker", "Hi.", run_id="r1")).wait()
         await asyncio.Event().wait()
     raise AssertionError("it goes on until it is killed")
 

@@ -29,6 +29,7 @@ class Receiver:
     answer: Callable[[Got], tuple[int, bytes]] = lambda _: (200, b'{"ok": true}')
     got: list[Got] = field(default_factory=list[Got])
     url: str = ""
+    media_type: str = "text/plain"
 
     async def have(self, count: int) -> list[Got]:
         """Return the requests once there are so many."""
@@ -43,7 +44,8 @@ class Receiver:
         got = Got(head[0].split()[1], headers, body)
         self.got.append(got)
         status, content = self.answer(got)
-        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content)
+        sent = f"Content-Type: {self.media_type}\r\nContent-Length: {len(content)}"
+        writer.write(f"HTTP/1.1 {status} X\r\n{sent}\r\n\r\n".encode() + content)
         await writer.drain()
         writer.close()
 

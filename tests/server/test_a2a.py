@@ -1,6 +1,7 @@
 """A2A: the official client talks to agents of the server, and completes a task that waits for a person."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.server.tasks.task_manager import append_artifact_to_task
 from a2a.types import a2a_pb2 as wire
+from a2a.utils import proto_utils
 from a2a.utils.errors import (
     A2AError,
     ContentTypeNotSupportedError,
@@ -27,6 +29,7 @@ from windlass.client.remote import Report
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_protocol import JsonObject
 from windlass_server import Settings
+from windlass_server.chat import a2a as chat_a2a
 
 
 @asynccontextmanager
@@ -87,6 +90,49 @@ def test_the_official_client_completes_a_task_that_waits_for_a_person(
             assert [item.id for item in listed.tasks] == [other.id, task.id]
             with pytest.raises(A2AError, match="has ended and waits for no answer"):
                 await states(one, said("approve", "m4", task_id=task.id))
+
+    run(main())
+
+
+@pytest.mark.parametrize(("parts", "is_on_loop"), [(1, True), (8_000, False)])
+def test_a_large_request_is_checked_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int, is_on_loop: bool
+) -> None:
+    check, threads = proto_utils.validate_proto_required_fields, list[int]()
+
+    def note(params: wire.SendMessageRequest) -> None:
+        threads.append(threading.get_ident())
+        check(params)
+
+    monkeypatch.setattr(proto_utils, "validate_proto_required_fields", note)
+
+    async def main() -> None:
+        async with serving(tmp_path) as server, connected(server, "talker") as client:
+            threads.clear()
+            request = said("x" * 8, "m1")
+            request.message.parts.extend([request.message.parts[0]] * (parts - 1))
+            stream = aiter(client.send_message(request))
+            assert (await anext(stream)).HasField("task")
+            assert (threads[0] == threading.get_ident()) is is_on_loop
+
+    run(main())
+
+
+def test_the_sdk_is_imported_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, threads = chat_a2a.make_dispatcher, list[int]()
+
+    def note() -> object:
+        threads.append(threading.get_ident())
+        return make()
+
+    monkeypatch.setattr(chat_a2a, "make_dispatcher", note)
+
+    async def main() -> None:
+        async with serving(tmp_path) as server, connected(server, "talker") as client:
+            went, _ = await states(client, said("Hi.", "m1"))
+            assert went[-1] == "COMPLETED"
+            assert len(threads) > 1
+            assert threading.get_ident() not in threads
 
     run(main())
 
@@ -316,7 +362,7 @@ def test_an_agent_of_another_server_is_a_subagent_over_a2a(tmp_path: Path) -> No
             model = ScriptedModel(by_history([call("payer", {"message": "Pay."}), say("It is paid.")]))
             boss = Agent("boss", model=model, subagents=[RemoteAgent("payer", url=url)])
             async with AgentRuntime.open(tmp_path / "a.db", agents=[boss]) as runtime:
-                run = await runtime.start(boss, "Let it be paid.")
+                run = await runtime.start_run(boss, "Let it be paid.")
                 asked = 0
                 async for request in run.requests():
                     asked += 1
@@ -356,7 +402,7 @@ def test_cancelling_the_caller_cancels_a_task_that_asks_or_works(
                 AgentRuntime.in_memory([boss]) as runtime,
                 RestClient(f"http://127.0.0.1:{server.port}") as client,
             ):
-                run = await runtime.start(boss, "Go.")
+                run = await runtime.start_run(boss, "Go.")
                 if other == "payer":
                     # What the task asks is a question of the local run.
                     async for _ in run.requests():

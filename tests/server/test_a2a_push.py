@@ -19,7 +19,7 @@ from tests.server.test_a2a import connected, said, states
 from tests.server.test_notifications import Shifted, until
 
 from windlass.parts import Machine, chance, new_id
-from windlass.ports.store import RUN_PUSH
+from windlass.ports.documents import RUN_PUSH
 from windlass.webhooks.outbox import LEASE_MS, RETRIES_S
 from windlass_server import Settings, push
 from windlass_server.push import CONFIGS_MAX, SECRET_CHARS_MAX

@@ -33,7 +33,10 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
             [open_] = (await approves.get("/approvals")).json()["requests"]
             assert (open_["owner"], open_["runId"]) == ("ann", begun["runId"])
             path = f"/approvals/{open_['request']['requestId']}"
+            for who in (approves, asks):
+                assert (await who.get(path)).json() == {"open": open_}
             for outsider in (other, away):
+                assert (await outsider.get(path)).status_code == 404
                 assert (await outsider.get("/approvals")).json()["requests"] == []
                 assert (await outsider.post(path, json={"optionId": "approve"})).status_code == 404
             # The requester sees the request, and may not approve it.
@@ -60,6 +63,10 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
                 assert late.status_code == 409
                 assert "approved (approve) by boss" in late.json()["detail"]
                 assert late.json()["ids"]["runId"] == begun["runId"]
+                settled = (await who.get(path)).json()["settled"]
+                assert (settled["outcome"], settled["optionId"]) == ("approved", "approve")
+                assert (settled["owner"], settled["responder"]) == ("ann", "boss")
+                assert settled["runId"] == begun["runId"]
             for outsider in (other, away):
                 assert (await outsider.post(path, json={"optionId": "deny"})).status_code == 404
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -82,7 +83,9 @@ def test_the_thread_id_of_another_user_is_a_separate_thread_without_its_interrup
             body = agui("t", "r2", resume=[consent(interrupt)])
             refused = await bob.post("/agui/payer", json=body)
             nothing = await bob.post("/agui/payer", json={**body, "threadId": "no such thread"})
-            assert (refused.status_code, refused.content) == (nothing.status_code, nothing.content)
+            assert refused.status_code == nothing.status_code == 404
+            # But for the request that each of them names.
+            assert refused.json() | {"instance": ""} == nothing.json() | {"instance": ""}
             assert refused.json()["code"] == "not_found"
             theirs = await follow(bob, "payer", agui("t", "r", user("leave it")))
             assert theirs.messages[-1]["content"] == "I left it."
@@ -335,6 +338,26 @@ def test_pictures_and_files_reach_the_run(tmp_path: Path) -> None:
             events = [(await client.get(f"/runs/{one['runId']}/events?format=ndjson")).text for one in runs]
             assert "c.txt" in events[0]
             assert "data:image/png;base64,aGk=" in events[1]
+
+    run(main())
+
+
+def test_a_large_picture_of_a_chat_is_fetched_from_its_session(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = Settings(limits=Limits(body_bytes_max=4_000_000))
+        async with serving(tmp_path, settings=settings) as server, server.client() as client:
+            raw = b"picture" * 300_000
+            url = f"data:image/png;base64,{b64encode(raw).decode()}"
+            picture = {"type": "file", "mediaType": "image/png", "url": url}
+            body = chat("c", {"id": "u", "role": "user", "parts": [picture]})
+            first = AiClient()
+            first.take(frames(await client.post("/ai/talker/chat", json=body)))
+            assert first.finish == "stop"
+            [said, _] = (await client.get("/ai/talker/chat/c")).json()
+            [shown] = said["parts"]
+            assert shown == {**picture, "url": shown["url"]}
+            sent = await client.get(shown["url"].removeprefix("/v1"))
+            assert (sent.content, sent.headers["content-type"]) == (raw, "image/png")
 
     run(main())
 

@@ -479,7 +479,7 @@ def test_a_session_may_have_any_id(tmp_path: Path, session_id: str) -> None:
     async def main() -> None:
         async with serving(tmp_path, [talker()]) as server, server.client() as ours:
             tenant = await server.tenants.take(LOCAL.tenant)
-            handle = await tenant.runtime.start("talker", "Hi.", session_id=session_id, owner=LOCAL.user)
+            handle = await tenant.runtime.start_run("talker", "Hi.", session_id=session_id, owner=LOCAL.user)
             await handle.wait(timeout=TIMEOUT_S)
             tenant.release()
             address = f"http://127.0.0.1:{server.port}{ROOT}/session/{quote(session_id, safe='')}"

@@ -1,6 +1,7 @@
 """Feeds over HTTP: no gap and no repeat after broken connections."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ def slow(gate: asyncio.Event, *, words: str = "One two three.") -> Agent:
             tools: Iterable[JsonObject] | None = None,
             temperature: float | None = None,
         ) -> AsyncIterator[LLMStreamChunk]:
-            scripted = ScriptedModel([say(words)])
+            scripted = ScriptedModel([say(words)], chunk_chars=4)
             first = True
             async for chunk in scripted.stream(messages, tools=tools, temperature=temperature):
                 yield chunk
@@ -374,5 +375,33 @@ def test_results_of_many_calls_are_streamed_in_order(tmp_path: Path) -> None:
             assert [one["data"]["result"]["output"] for one in results] == [
                 f"rain in {at}" for at in range(20)
             ]
+
+    run(main())
+
+
+@pytest.mark.parametrize("form", ["sse", "ndjson"])
+def test_slim_deltas_leave_out_what_the_text_delta_before_them_told(tmp_path: Path, form: str) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        async with serving(tmp_path, [slow(gate)]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            path = f"/sessions/{begun['sessionId']}/events?format={form}"
+            deltas: list[dict[str, Any]] = []
+            async with client.stream("GET", f"{path}&deltas=slim", headers={}) as response:
+                async for line in response.aiter_lines():
+                    if '"message.appended"' in line:
+                        deltas.append(json.loads(line.removeprefix("data: ")))
+                        gate.set()
+                    if '"message.completed"' in line:
+                        break
+            first, *rest = deltas
+            assert first["sessionId"] == begun["sessionId"]
+            assert rest
+            for delta in rest:
+                assert delta.keys() - {"cursor"} == {"type", "data", "seq", "index"}
+                assert delta["data"].keys() == {"messageDelta"}
+            assert "".join(one["data"]["messageDelta"] for one in deltas) == "One two three."
+            refused = await client.get(f"{path}&deltas=slim&shape=steerable")
+            assert refused.status_code == 422
 
     run(main())

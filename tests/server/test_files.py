@@ -33,16 +33,17 @@ def test_a_message_with_a_picture_and_a_file_reaches_the_model_as_it_was_sent(tm
             return say("A cat.")
 
         chance = random.Random(7)
+        picture, bill = chance.randbytes(300_000), chance.randbytes(300_000)
         parts = [
             {"type": "text", "text": "What is on it?"},
             {
                 "type": "image",
-                "image": data_url(chance.randbytes(300_000), "image/png"),
+                "image": data_url(picture, "image/png"),
                 "mediaType": "image/png",
             },
             {
                 "type": "file",
-                "data": data_url(chance.randbytes(300_000), "application/pdf"),
+                "data": data_url(bill, "application/pdf"),
                 "mediaType": "application/pdf",
                 "filename": "bill.pdf",
             },
@@ -60,7 +61,12 @@ def test_a_message_with_a_picture_and_a_file_reaches_the_model_as_it_was_sent(tm
             history = (await client.get(f"/sessions/{begun['sessionId']}/history")).json()["messages"]
             assert history[0]["content"] == "What is on it?"
             prompt = (await client.get(f"/runs/{begun['runId']}/steps/0/prompt")).json()
-            assert prompt["messages"][0]["parts"] == parts
+            [text, *stored] = prompt["messages"][0]["parts"]
+            assert text == parts[0]
+            contents = f"/sessions/{begun['sessionId']}/contents"
+            for part, sent in zip(stored, (picture, bill), strict=True):
+                assert part["content"]["sizeBytes"] == len(sent)
+                assert (await client.get(f"{contents}/{part['content']['hash']}")).content == sent
 
             large = [{"type": "image", "image": data_url(chance.randbytes(800_000), "image/png")}]
             refused = await client.post("/sessions", json={"message": large})

@@ -35,6 +35,7 @@ agents = [
 ]
 """
 Entry = dict[str, Any]
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @contextmanager
@@ -138,7 +139,7 @@ def test_a_slow_request_is_logged_and_a_stream_is_not(
     async def story() -> None:
         transport = httpx2.ASGITransport(guard)
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            await client.get("/page?text=private")
+            await client.get("/page?text=private", headers={"x-request-id": "r-1", "traceparent": TRACE})
             await client.get("/stream")
 
     run(story())
@@ -146,6 +147,7 @@ def test_a_slow_request_is_logged_and_a_stream_is_not(
     fields: Entry = told.__dict__["windlass"]
     assert (fields["path"], fields["method"], fields["status"]) == ("/page", "GET", 200)
     assert fields["seconds"] == 2
+    assert (fields["httpRequestId"], fields["traceparent"]) == ("r-1", TRACE)
 
 
 def test_an_unknown_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,9 +155,9 @@ def test_an_unknown_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "log_level is one of debug, info, warning, error, found 'loud'" in capsys.readouterr().err
 
 
-def entry(message: str, *, is_failure: bool = False) -> logging.LogRecord:
+def entry(message: str, *, is_failure: bool = False, failure_text: str = "no") -> logging.LogRecord:
     try:
-        raise ValueError("no")
+        raise ValueError(failure_text)
     except ValueError:
         failure = sys.exc_info()
     made = logging.LogRecord(
@@ -182,6 +184,22 @@ def test_entries_are_lines_on_a_terminal_and_json_otherwise() -> None:
         == "08:00:00 error it?[31m failed  runId=r1 count=2"
     )
     assert log.TextLines().format(entry("it failed", is_failure=True)).endswith("\nValueError: no")
+
+
+@pytest.mark.parametrize("lines", [log.JsonLines(), log.TextLines()], ids=["json", "text"])
+def test_secrets_in_the_message_the_fields_and_the_traceback_of_an_entry_are_masked(
+    lines: logging.Formatter,
+) -> None:
+    key = f"wl_ann1_{'0123456789abcdef' * 4}"
+    body = "\n".join(["MIIEowIBAAKCAQEA" * 4] * 60)
+    pem = f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
+    made = entry(f"it failed with {key}", is_failure=True, failure_text=f"refused {key}\n{pem}")
+    made.__dict__.update(log.fields(path=f"/v1/{key}", count=2))
+    text = lines.format(made)
+    assert key not in text
+    assert "MIIEowIBAAKCAQEA" not in text
+    assert "it failed with [redacted" in text
+    assert "ValueError: refused [redacted" in text
 
 
 def test_logging_that_the_host_has_configured_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

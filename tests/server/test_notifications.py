@@ -89,7 +89,7 @@ async def notifying(
         AgentRuntime.open(path, agents=[talker()], durability="process", machine=machine) as runtime,
         Outbox(runtime, targets) as outbox,
     ):
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         assert store is not None
         yield Scene(runtime, outbox, Deliveries(store, time), time)
 
@@ -113,7 +113,7 @@ def genuine(got: Got, secret: str = SECRET, now_s: float | None = None) -> Json:
 def test_a_chosen_event_is_notified_once_with_every_signature(tmp_path: Path) -> None:
     async def main() -> None:
         async with receiving() as ops, notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene:
-            result = await (await scene.runtime.start("talker", "Hi.", run_id="r1")).wait()
+            result = await (await scene.runtime.start_run("talker", "Hi.", run_id="r1")).wait()
             [got] = await ops.have(1)
             body, same = (genuine(got, secret) for secret in SECRETS.values())
             assert body == same
@@ -130,9 +130,9 @@ def test_a_chosen_event_is_notified_once_with_every_signature(tmp_path: Path) ->
 def test_a_playground_run_is_not_told(tmp_path: Path) -> None:
     async def main() -> None:
         async with receiving() as ops, notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene:
-            await (await scene.runtime.start("talker", "Hi.", run_id="r1")).wait()
+            await (await scene.runtime.start_run("talker", "Hi.", run_id="r1")).wait()
             await (await Playground(scene.runtime).run("r1", 0)).wait()
-            await (await scene.runtime.start("talker", "Bye.", run_id="r2")).wait()
+            await (await scene.runtime.start_run("talker", "Bye.", run_id="r2")).wait()
             await until(scene.outbox.is_idle)
             assert {got.json["data"]["runId"] for got in ops.got} == {"r1", "r2"}
 
@@ -151,7 +151,7 @@ def test_a_refused_notification_is_retried_with_its_id_and_becomes_a_dead_letter
             return status, b"secret of the receiver"
 
         async with receiving(answer) as ops, notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene:
-            await (await scene.runtime.start("talker", "Hi.", owner="ann")).wait()
+            await (await scene.runtime.start_run("talker", "Hi.", owner="ann")).wait()
             for attempt, wait_s in enumerate((*RETRIES_S, 0), start=1):
                 await scene.have(attempt)
                 scene.clock.ahead_s += wait_s
@@ -179,7 +179,7 @@ def test_a_receiver_that_is_gone_is_not_asked_again(tmp_path: Path, status: int,
             receiving(lambda _: (status, b"")) as ops,
             notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene,
         ):
-            await (await scene.runtime.start("talker", "Hi.")).wait()
+            await (await scene.runtime.start_run("talker", "Hi.")).wait()
             await scene.have(1)
             [found] = (await scene.deliveries.list()).items
             assert (found.is_dead, found.problem) == (is_dead, f"HTTP {status}")
@@ -195,7 +195,7 @@ def test_a_receiver_that_is_gone_is_not_asked_again(tmp_path: Path, status: int,
 def test_an_address_that_is_not_public_is_never_dialled(tmp_path: Path, url: str) -> None:
     async def main() -> None:
         async with notifying(tmp_path / "a.db", [endpoint(url, is_private=False)]) as scene:
-            await (await scene.runtime.start("talker", "Hi.")).wait()
+            await (await scene.runtime.start_run("talker", "Hi.")).wait()
             await scene.have(1)
             [found] = (await scene.deliveries.list()).items
             assert found.is_dead
@@ -216,12 +216,12 @@ def test_what_was_not_delivered_before_a_stop_is_delivered_after_it(store: Path 
         async with receiving(answer) as ops:
             clock = Shifted()
             async with notifying(store, [endpoint(ops.url)], clock) as scene:
-                await (await scene.runtime.start("talker", "First.", run_id="r1")).wait()
+                await (await scene.runtime.start_run("talker", "First.", run_id="r1")).wait()
                 await ops.have(1)
                 # The process stops while it waits for the answer.
             # No process looks at the journal meanwhile.
             async with AgentRuntime.open(store, agents=[talker()]) as runtime:
-                await (await runtime.start("talker", "Second.", run_id="r2")).wait()
+                await (await runtime.start_run("talker", "Second.", run_id="r2")).wait()
             hold = False
             async with notifying(store, [endpoint(ops.url)], clock) as scene:
                 await eventually(lambda: any(one.json["data"]["runId"] == "r2" for one in ops.got))
@@ -246,7 +246,7 @@ def test_two_processes_share_the_work(store: Path | str) -> None:
             ):
                 for number in range(6):
                     scene = (one, other)[number % 2]
-                    await (await scene.runtime.start("talker", "Hi.", run_id=f"r{number}")).wait()
+                    await (await scene.runtime.start_run("talker", "Hi.", run_id=f"r{number}")).wait()
                 await ops.have(6)
                 await until(one.outbox.is_idle)
                 await until(other.outbox.is_idle)
@@ -274,8 +274,8 @@ def test_a_kill_between_sending_and_noting_it_sends_the_same_id_again(
             assert await asyncio.wait_for(child.wait(), TIMEOUT_S) == -signal.SIGKILL
             assert len(ops.got) == sent
             async with AgentRuntime.open(store, agents=[]) as runtime:
-                assert runtime.ports.store is not None
-                [left] = (await Deliveries(runtime.ports.store, SystemClock()).list()).items
+                assert runtime.core.ports.store is not None
+                [left] = (await Deliveries(runtime.core.ports.store, SystemClock()).list()).items
             assert (left.attempts, left.problem) == (sent, None)
             async with notifying(store, [endpoint(ops.url)]) as scene:
                 # What the killed process held is free.
@@ -295,7 +295,7 @@ def test_a_deleted_session_is_not_told_of_any_more(tmp_path: Path) -> None:
             receiving(lambda _: (500, b"")) as ops,
             notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene,
         ):
-            await (await scene.runtime.start("talker", "Hi.", session_id="s1")).wait()
+            await (await scene.runtime.start_run("talker", "Hi.", session_id="s1")).wait()
             await scene.have(1)
 
             async def is_deleted() -> bool:
@@ -338,7 +338,7 @@ def test_a_user_sees_retries_and_gives_up_their_own_deliveries(
         ):
 
             async def has_dead() -> bool:
-                return bool((await mine.deliveries.list(dead_only=True)).items)
+                return bool((await mine.deliveries.list(dead=True)).items)
 
             async with server.client(ann) as http:
                 await http.post("/sessions", json={"message": "Hi."})
@@ -369,7 +369,7 @@ def test_the_command_lists_retries_and_removes_deliveries(
             receiving(lambda _: (410, b"")) as ops,
             notifying(Path("windlass-data/local.db"), [endpoint(ops.url)]) as scene,
         ):
-            await (await scene.runtime.start("talker", "Hi.", session_id="s1", owner="local")).wait()
+            await (await scene.runtime.start_run("talker", "Hi.", session_id="s1", owner="local")).wait()
             await scene.have(1)
 
     run(main())
@@ -441,9 +441,9 @@ def test_a_delivery_whose_channel_raises_becomes_a_dead_letter(tmp_path: Path) -
             AgentRuntime.open(tmp_path / "a.db", agents=[talker()], durability="process") as runtime,
             Outbox(runtime, [Broken()], retries_s=()) as outbox,
         ):
-            store = runtime.ports.store
+            store = runtime.core.ports.store
             assert store is not None
-            await (await runtime.start("talker", "Hi.", run_id="r1")).wait()
+            await (await runtime.start_run("talker", "Hi.", run_id="r1")).wait()
             await outbox.tell("broken", "s", "x", user="u", key="k")
             await until(outbox.is_idle)
             found = (await Deliveries(store, SystemClock()).list(dead_only=True)).items

@@ -12,7 +12,7 @@ from windlass import Agent, LLMUsage, ToolFailed, tool
 from windlass.testing import ScriptedModel, call, say
 from windlass_server import Settings
 
-HOUR = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z", "bucket": 366 * 86_400}
+HOUR = {"since": "2020-01-01T00:00:00Z", "until": "2120-01-01T00:00:00Z", "bucket": 366 * 86_400}
 """All of the time, in a hundred parts."""
 
 
@@ -60,12 +60,12 @@ def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
             found = (await ann.get("/stats", params=HOUR)).json()
             total = found["total"]
             assert (total["runs"], total["completed"], total["failed"], total["open"]) == (4, 2, 1, 1)
-            assert (total["inputTokens"], total["outputTokens"], total["costMicros"]) == (40, 8, 12)
+            assert (total["inputTokens"], total["outputTokens"], total["costMicros"]) == (47, 10, 12)
             assert 0 <= total["p50Ms"] <= total["p95Ms"]
             assert found["waiting"]["runs"] == found["waiting"]["requests"] == 1
             assert found["failingTools"] == [{"tool": "lookup", "calls": 2, "failed": 2}]
             assert sum(one["runs"] for one in found["buckets"]) == 4
-            assert found["buckets"][0]["at"] == found["from"] == "2020-01-01T00:00:00.000Z"
+            assert found["buckets"][0]["at"] == found["since"] == "2020-01-01T00:00:00.000Z"
             assert "p50Ms" not in found["buckets"][0]
             paid = (await ann.get("/stats", params={**HOUR, "agent": "payer"})).json()
             assert (paid["total"]["runs"], paid["failingTools"]) == (1, [])
@@ -100,7 +100,7 @@ def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
             [group] = why["groups"]
             assert (group["kind"], group["causes"][0]["runIds"]) == ("budget", [failed])
             assert (await ann.get("/failures", params={"agent": "payer"})).json()["runs"] == 0
-            assert (await ann.get("/failures", params={"to": "2021-01-01T00:00:00Z"})).json()["runs"] == 0
+            assert (await ann.get("/failures", params={"until": "2021-01-01T00:00:00Z"})).json()["runs"] == 0
 
             assert (await bob.get("/stats", params=HOUR)).json()["total"]["runs"] == 0
             assert (await bob.get("/stats")).json()["waiting"] == {"runs": 0, "requests": 0}
@@ -159,12 +159,17 @@ def test_a_time_that_cannot_be_counted_is_refused_in_words(tmp_path: Path) -> No
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             for params, words in (
-                ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "end must be after start"),
-                ({"from": "2020-01-01T00:00:00Z", "bucket": 60}, "limit 1,000"),
+                (
+                    {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
+                    "end must be after start",
+                ),
+                ({"since": "2020-01-01T00:00:00Z", "bucket": 60}, "limit 1,000"),
             ):
                 answer = await client.get("/stats", params=params)
                 assert (answer.status_code, words in answer.json()["detail"]) == (400, True), answer.text
-            assert (await client.get("/stats", params={"from": "yesterday"})).status_code == 422
+            assert (await client.get("/stats", params={"since": "yesterday"})).status_code == 422
+            # Times are since and until on every route.
+            assert (await client.get("/stats", params={"from": "2026-01-01T00:00:00Z"})).status_code == 422
 
     run(main())
 

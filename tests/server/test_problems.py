@@ -8,6 +8,7 @@ import pytest
 from tests.server.rig import FAST, Server, run, serving, talker
 
 from windlass import Agent, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
+from windlass.limits import INBOX_ITEM_BYTES_MAX
 from windlass.ports.feed import CursorExpired
 from windlass.testing import ScriptedModel
 from windlass_protocol import CausalIds, ErrorKind, RetryClass
@@ -89,7 +90,7 @@ def check(answer: Any, status: int, code: str) -> None:
     assert answer.headers["content-type"] == PROBLEM_TYPE
     body = answer.json()
     assert (answer.status_code, body["status"], body["code"]) == (status, status, code)
-    assert body.keys() - {"issues"} == {"type", "title", "status", "detail", "code", "ids"}
+    assert body.keys() - {"issues"} == {"type", "title", "status", "detail", "code", "ids", "instance"}
     assert body["type"] == f"urn:windlass:problem:{code}"
     assert body["title"]
     assert body["detail"]
@@ -218,6 +219,69 @@ def test_without_authentication_a_foreign_host_header_is_refused(tmp_path: Path,
             check(await client.get("/agents", headers={"host": host}), 403, "denied")
             for fine in ("localhost", f"localhost:{server.port}", "[::1]:80", "127.0.0.1"):
                 assert (await client.get("/agents", headers={"host": fine})).status_code == 200
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("POST", "/sessions", {"message": 5}, "body/message: expected a string, found a number"),
+        (
+            "POST",
+            "/sessions",
+            {"mesage": "a"},
+            "body/mesage: expected no field of this name, found a string; did you mean message?",
+        ),
+        (
+            "POST",
+            "/sessions",
+            {"message": [{"type": "text"}]},
+            "body/message/0/text: expected this field, found",
+        ),
+        ("POST", "/sessions", {"message": None}, "body/message: expected a string, found null"),
+        ("POST", "/sessions", {"message": "a", "agent": None}, "body/agent: expected an identifier"),
+        (
+            "POST",
+            "/sessions",
+            {"message": "a", "budget": {"maxCost": 5}},
+            "body/budget/maxCost: expected no field of this name, found a number; did you mean maxCostMicros",
+        ),
+        ("POST", "/sessions", [], "body: expected an object, found an array"),
+        ("POST", "/schedules", None, "body: expected an object, found no body"),
+        ("POST", "/schedules", {}, "expected this field, found none"),
+        ("GET", "/runs?limit=x", None, "query/limit: expected an integer, found a string"),
+        (
+            "GET",
+            "/runs?limt=1",
+            None,
+            "query/limt: expected no field of this name, found a string; did you mean limit?",
+        ),
+        ("GET", "/runs?limit=1&limit=2", None, "query/limit: expected one value, found several"),
+        ("GET", "/run", None, "there is no such route; GET /v1/openapi.json has all"),
+        ("DELETE", "/runs", None, "this route does not take this method; it takes GET"),
+    ],
+)
+def test_a_request_that_does_not_fit_says_what_was_expected_and_found(
+    tmp_path: Path, method: str, path: str, body: object, words: str
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [talker()]) as server, server.client() as client:
+            detail = (await client.request(method, path, json=body)).json()["detail"]
+            assert words in detail
+
+    run(main())
+
+
+def test_a_message_that_the_store_cannot_hold_is_too_large(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [talker()]) as server, server.client() as client:
+            refused = await client.post("/sessions", json={"message": "x" * (INBOX_ITEM_BYTES_MAX + 1)})
+            check(refused, 413, "too_large")
+            assert "message with its options too large: 1,04" in refused.json()["detail"]
+            created = (await client.post("/sessions", json={"message": "hi"})).json()
+            path, steer = f"/sessions/{created['sessionId']}/messages", "x" * (INBOX_ITEM_BYTES_MAX + 1)
+            check(await client.post(path, json={"message": steer, "delivery": "steer"}), 413, "too_large")
 
     run(main())
 

@@ -24,11 +24,11 @@ from tests.server.rig import (
 )
 
 from windlass import Agent
+from windlass.adapters.loop_watch import SWITCH_S
 from windlass.client import Broken, Client, Unreachable
 from windlass.testing import ScriptedModel, say
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import Event, InputResponse
-from windlass_server.app import SWITCH_S
 
 BODY = {"message": "Use weather, then pay."}
 
@@ -69,7 +69,7 @@ def test_a_server_that_is_killed_during_an_approval_goes_on_when_it_is_started_a
                 [request] = found.requests
                 assert getattr(request.action, "tool_name", None) == "pay"
                 answer = InputResponse(request_id=request.request_id, option_id="approve")
-                await client.sessions.answer(session_id, answer)
+                await client.sessions.answer(session_id, [answer])
                 await until(port, session_id, wanted="run.completed", seen=seen, after=cursor)
                 result = (await client.runs.get(run_id)).result
                 assert result is not None

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Json, http_client, run, serving, talker
 
+from windlass.webhooks import Webhook
 from windlass_server import Settings, Tenants, create_app
 
 DOCUMENT = "/v1/openapi.json"
@@ -129,6 +131,27 @@ def test_a_flood_without_credentials_takes_nothing_from_tenants_and_other_addres
             flooded = answers[:50] + answers[-50:]
             assert len(flooded) - flooded.count(429) == FEW.requests_burst
             assert answers[50:-50] == [200] * (len(ours) + len(other))
+
+    run(main())
+
+
+def test_every_refused_request_to_a_webhook_counts_for_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB", "a-secret-of-the-hub")
+    webhook = Webhook("issues", agent="talker", scheme="github", secrets=("HUB",), message="x")
+    few = replace(FAST, failures_per_s=0.001, failures_burst=3)
+
+    async def main() -> None:
+        async with (
+            serving(tmp_path, settings=Settings(limits=few), webhooks=[webhook]) as server,
+            http_client(f"http://127.0.0.1:{server.port}") as client,
+        ):
+            refused = await client.get("/webhooks/issues")
+            assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+            statuses = [(await client.get("/webhooks/issues")).status_code for _ in range(3)]
+            assert statuses == [405, 405, 429]
+            assert (await client.post("/webhooks/issues", content=b"{}")).status_code == 429
 
     run(main())
 

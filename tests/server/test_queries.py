@@ -16,7 +16,7 @@ GETS = {path: operation for method, path, operation in OPERATIONS if method == "
 OPEN = {"after", "agent", "chatId", "dataset", "old", "runs", "session", "tag", "text", "version"}
 """Parameters that take any text; every other one has a closed set of values, or a form."""
 
-ABSENT = ("experiment_id", "delivery_id")
+ABSENT = ("request_id", "experiment_id", "delivery_id")
 """They are not there, which is found out first."""
 
 

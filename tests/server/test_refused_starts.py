@@ -40,7 +40,9 @@ def test_a_refused_start_has_the_code_of_the_policy_as_the_page_shows_it(tmp_pat
         async with serving(tmp_path, start_policy=no_customer) as server, server.client() as client:
             answer = await client.post("/sessions", json={"message": "Pay."})
             assert answer.status_code == 403
-            assert answer.json() | {"ids": {}} == json.loads(shown)
+            assert answer.json() | {"ids": {}, "instance": "urn:windlass:request:019a8f…"} == json.loads(
+                shown
+            )
             async with client_of(server.port) as remote:
                 with pytest.raises(Denied) as refused:
                     await remote.sessions.create("Pay.")

@@ -1,10 +1,14 @@
 """Slow, hostile and disconnected clients do not affect others."""
 
 import asyncio
+import hmac
 import json
 import logging
 import re
+import resource
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
@@ -16,18 +20,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TICK_S, Server, Wire, ended, eventually, run, serving
+from tests.server.rig import FAST, TICK_S, Server, Wire, ended, eventually, http_client, run, serving
 
 from windlass import Event
+from windlass.webhooks import Webhook
 from windlass_protocol import EventMeta, JsonObject, JsonValue
 from windlass_protocol.codec import decode
-from windlass_server import Settings
+from windlass_server import Settings, app
 from windlass_server.app import HttpConnection
 from windlass_server.guard import Metrics, parse_body, read_body
 from windlass_server.problems import Problem
 from windlass_server.settings import (
     BATCH_BYTES,
     BODY_VALUES_MAX,
+    FILES_MAX,
+    FILES_PER_CONNECTION,
     FRAMES_BYTES_MAX,
     HEADER_BYTES_MAX,
     Limits,
@@ -146,6 +153,88 @@ def test_bodies_that_do_not_come_take_the_places_of_their_sender_alone(tmp_path:
                 pass
 
     run(main())
+
+
+def test_unsigned_bodies_that_do_not_come_take_no_places_of_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "a-secret-of-the-hub"
+    monkeypatch.setenv("HUB", secret)
+    hook = Webhook("issues", agent="talker", scheme="github", secrets=("HUB",), message="x")
+    body = b"{}"
+    signed = {
+        "x-hub-signature-256": f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}",
+        "x-github-delivery": "1",
+    }
+
+    async def main() -> None:
+        limits = replace(FAST, requests_max=3, requests_per_principal_max=2, wait_s_max=0.05)
+        async with (
+            serving(tmp_path, settings=Settings(limits=limits), webhooks=[hook]) as server,
+            http_client(f"http://127.0.0.1:{server.port}") as client,
+        ):
+            wires = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+            for number, (_, writer) in enumerate(wires):
+                # Two of one address, and one of another, behind a proxy on this machine.
+                head = f"Host: localhost\r\nX-Forwarded-For: 203.0.113.{number // 2}\r\n".encode()
+                writer.write(half_sent("none", "/webhooks/issues").replace(b"Host: localhost\r\n", head))
+            while (await client.get("/webhooks/issues")).status_code != 503:
+                pass
+            for _ in range(3):
+                assert (await client.get("/v1/agents")).status_code == 200
+            for _, writer in wires:
+                writer.transport.abort()
+            while (await client.post("/webhooks/issues", content=body, headers=signed)).status_code != 202:
+                pass
+
+    run(main())
+
+
+class Patient(HttpConnection):
+    """A connection that waits for ever for the head of a request."""
+
+    head_s_max = 1e6
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest_for_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "connections_max", lambda: 4)
+
+    async def main() -> None:
+        async with serving(tmp_path, connection=Patient) as server:
+            # In the middle of a request: it keeps its place.
+            busy = await Wire.get(server.port, "/events")
+            assert busy.status == 200
+            idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(9)]
+            for reader, writer in idle[:6]:
+                with suppress(ConnectionError):
+                    assert await reader.read() == b""
+                writer.transport.abort()
+            for reader, writer in idle[6:]:
+                writer.write(LAST)
+                assert (await reader.read()).startswith(b"HTTP/1.1 200")
+                writer.transport.abort()
+            assert server.streams_open == 1
+            busy.cut()
+
+    run(main())
+
+
+def test_a_server_opens_as_many_files_as_its_system_allows(tmp_path: Path) -> None:
+    few = 256
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    program = (
+        "import resource\n"
+        "from windlass_server import app\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({few}, {hard}))\n"
+        "app.allow_files()\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], app.connections_max())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    files, connections = map(int, done.stdout.split())
+    assert files == (FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard))
+    assert connections == files // FILES_PER_CONNECTION
 
 
 def test_a_slow_body_after_its_answer_is_disconnected(tmp_path: Path) -> None:

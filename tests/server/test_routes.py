@@ -42,7 +42,7 @@ OWNERS = {
     "delivery_id": _own_delivery,
 }
 """The dependency that turns an id in a path into something of the caller."""
-TENANT_WIDE = {"proposal_id", "agent", "content_hash", "step_index", "chat_id"}
+TENANT_WIDE = {"proposal_id", "limit_name", "agent", "content_hash", "step_index", "chat_id"}
 """Ids in paths that name nothing of one user, or only something below an id that does.
 
 `chat_id` is the name that a client gives: `find_thread` looks for it among the sessions of the caller.

@@ -9,8 +9,8 @@ from tests.client.rig import client_of
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Json, run, serving, talker
 
-from windlass import Conflict, Rejected, Schedule
-from windlass.client import NotFound
+from windlass import Conflict, Rejected
+from windlass.client import Client, NotFound
 from windlass_server import Settings
 
 POLL_S = 0.05
@@ -50,7 +50,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
                 "bob",
                 "hourly",
             )
-            assert (await colleague.delete("/schedules/hourly")).json()["name"] == "hourly"
+            assert (await colleague.delete("/schedules/hourly")).json() == {"deleted": ["hourly"]}
             assert (await client.get("/schedules/hourly")).json()["owner"] == "ann"
             # The session of a webhook or of another schedule: it would not be theirs any more.
             for session in ("slack:T1:C1:1.1", "session:schedule:hourly:20270101T000000Z", "eval-x/a/1"):
@@ -73,7 +73,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             assert prefix.startswith("schedule:hourly~")
             run_id = f"{prefix}:{passed:%Y%m%dT%H}0000Z"
             async with server.tenants.use("acme") as tenant:
-                await (await tenant.runtime.start("talker", "Hello.", run_id=run_id, owner="ann")).wait()
+                await (await tenant.runtime.start_run("talker", "Hello.", run_id=run_id, owner="ann")).wait()
             ticks = (await client.get("/schedules/hourly/ticks")).json()
             assert [(one["runId"], one["status"]) for one in ticks["last"]] == [(run_id, "completed")]
             paused = (await client.post("/schedules/hourly/pause")).json()
@@ -139,8 +139,11 @@ def test_a_schedule_that_cannot_be_kept_is_refused(tmp_path: Path, body: Json, w
 
 def test_the_server_starts_the_runs_of_a_schedule_also_after_a_restart(tmp_path: Path) -> None:
     async def ticks(often: int) -> None:
-        async with serving(tmp_path / "data", [talker()]) as server, client_of(server.port) as client:
-            await client.schedules.put(Schedule("often", agent="talker", message="Hello.", every_s=1))
+        async with (
+            serving(tmp_path / "data", [talker()]) as server,
+            Client(f"http://127.0.0.1:{server.port}") as client,
+        ):
+            await client.schedules.put("often", "talker", "Hello.", every_s=1)
             while (await client.schedules.get("often")).started < often:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(POLL_S)
             found = await client.schedules.pause("often")
@@ -162,9 +165,7 @@ def test_the_client_makes_lists_and_deletes_schedules(tmp_path: Path) -> None:
         async with serving(tmp_path / "data", [talker()]) as server, client_of(server.port) as client:
             for name in ("b", "a"):
                 await client.schedules.put(
-                    Schedule(
-                        name, agent="talker", message="Hello.", cron="0 3 * * *", timezone="Europe/Berlin"
-                    )
+                    name, "talker", "Hello.", cron="0 3 * * *", timezone="Europe/Berlin"
                 )
             first = await client.schedules.list(limit=1)
             assert [one.name for one in first.items] == ["a"]
@@ -175,7 +176,7 @@ def test_the_client_makes_lists_and_deletes_schedules(tmp_path: Path) -> None:
             with pytest.raises(NotFound):
                 await client.schedules.get("a")
             with pytest.raises((Rejected, Conflict)):
-                await client.schedules.put(Schedule("c", agent="nobody", message="x", every_s=5))
+                await client.schedules.put("c", "nobody", "x", every_s=5)
 
     run(main())
 

@@ -222,6 +222,9 @@ def test_a_failed_run_can_be_continued(tmp_path: Path) -> None:
             assert again.status_code == 409
             async with client_of(server.port) as remote:
                 assert (await remote.runs.retry(begun["runId"])).run_id == told.json()["runId"]
+            body = {"budget": {"maxSteps": 7}}
+            other = await client.post(f"/runs/{begun['runId']}/retry", json=body)
+            assert (other.status_code, "continues it already" in other.text) == (409, True)
 
     run(main())
 

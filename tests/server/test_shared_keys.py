@@ -121,7 +121,7 @@ def test_a_key_of_a_server_that_was_killed_in_the_middle_is_honoured_by_another(
 
             request_id = (await waiting(client, begun["runId"]))["requests"][0]["requestId"]
             path, answer = f"/approvals/{request_id}", {"optionId": "approve"}
-            await dies(address, "finish", path, answer)
+            await dies(address, "keep", path, answer)
             assert (await post(client, path, {"optionId": "deny"})).status_code == 409
             assert (await post(client, path, answer)).status_code == 202
             await ended(client, begun["runId"])

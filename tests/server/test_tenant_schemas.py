@@ -10,7 +10,7 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, talker, waiting
 
 from tools.postgres import Postgres
-from windlass.ports.store import PermitAsk
+from windlass.ports.permits import PermitAsk
 from windlass.postgres import PostgresStore, with_schema
 from windlass.postgres.link import PostgresLink, parse_address
 from windlass_server import Settings

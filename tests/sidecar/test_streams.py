@@ -61,7 +61,7 @@ def test_a_stream_sends_text_call_result_and_end() -> None:
             assert all(isinstance(usage, dict) for usage in chunks(told, "usage"))
             assert params_of(told[-1]) == {"streamId": "s1", "ok": True}
             assert len(client.app.streams) == 0
-            assert client.app.runtime.ports.registry.names == ()
+            assert client.app.runtime.core.ports.registry.names == ()
 
     play(story())
 

@@ -15,17 +15,19 @@ from typing import Any, Final
 from msgspec import structs
 
 from windlass.adapters.journals import memory
-from windlass.engine import driver, effects
+from windlass.engine import driver, tool_effects
 from windlass.engine import inbox as mailbox
 from windlass.engine import writer as loading
+from windlass.engine.call_judge import CallJudge
 from windlass.engine.clocks import PauseClock
 from windlass.engine.driver import Driver
-from windlass.engine.effects import Effects
+from windlass.engine.tool_effects import ToolEffects
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
 from windlass.feed.subscription import SessionRecords, StoreRecords
-from windlass.ports.store import Appended, Claim, Posted
+from windlass.ports.inbox import Posted
+from windlass.ports.journal import Appended, Claim
 from windlass.runtime import runs
 from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.events import (
@@ -100,13 +102,13 @@ def _advancing(change: Callable[[Plan], Plan]) -> list[tuple[Any, str, Any]]:
 
 def _judging(change: Callable[[Any, Any, Any], Any]) -> list[tuple[Any, str, Any]]:
     """Change the policy decision about a call."""
-    judge = Effects.judge
+    judge = CallJudge.judge
 
-    async def judged(self: Effects, state: Any, effect: Any) -> Any:
+    async def judged(self: CallJudge, state: Any, effect: Any) -> Any:
         event = await judge(self, state, effect)
         return change(state, effect, event) if isinstance(event, CallJudged) else event
 
-    return [(Effects, "judge", judged)]
+    return [(CallJudge, "judge", judged)]
 
 
 def _allowed(event: CallJudged, code: str = "ok") -> CallJudged:
@@ -142,13 +144,13 @@ def effects_that_must_happen_once_are_repeated_after_a_crash() -> list[tuple[Any
 
 @mutation
 def a_call_that_has_begun_is_passed_on_as_if_it_had_not() -> list[tuple[Any, str, Any]]:
-    call = Effects._call
+    call = ToolEffects._call
 
-    def unnoticed(self: Effects, state: Any, made: Any) -> Any:
+    def unnoticed(self: ToolEffects, state: Any, made: Any) -> Any:
         self._unbegun[made.effect.call_id] = made.task
         return call(self, state, made)
 
-    return [(Effects, "_call", unnoticed)]
+    return [(ToolEffects, "_call", unnoticed)]
 
 
 @mutation
@@ -163,12 +165,12 @@ def a_repeated_effect_gets_another_key() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def other_arguments_are_executed() -> list[tuple[Any, str, Any]]:
-    call_tool = effects.call_tool
+    call_tool = tool_effects.call_tool
 
     async def changed(tool: Any, values: Any, context: Any) -> Any:
         return await call_tool(tool, {**values, "verdict": "allow"}, context)
 
-    return [(effects, "call_tool", changed)]
+    return [(tool_effects, "call_tool", changed)]
 
 
 # policy and people
@@ -233,8 +235,8 @@ def a_cancel_is_forgotten() -> list[tuple[Any, str, Any]]:
 def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
     sort = mailbox.sort
 
-    def lost(items: Any, *, is_busy: bool, **more: Any) -> Any:
-        mail = sort(items, is_busy=is_busy, **more)
+    def lost(items: Any, **more: Any) -> Any:
+        mail = sort(items, **more)
         mail.taken += [item.number for item in mail.left]
         mail.left.clear()
         return mail
@@ -246,10 +248,10 @@ def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
 def two_runs_go_on_at_once() -> list[tuple[Any, str, Any]]:
     sort = mailbox.sort
 
-    def at_once(items: Any, *, is_busy: bool, **more: Any) -> Any:
-        whole = sort((), is_busy=False, **more)
+    def at_once(items: Any, *, intake: mailbox.Intake, **more: Any) -> Any:
+        whole = sort((), intake=mailbox.Intake.STARTS, **more)
         for item in items:
-            mail = sort((item,), is_busy=False, **more)
+            mail = sort((item,), intake=mailbox.Intake.STARTS, **more)
             whole.events += mail.events
             whole.taken += mail.taken
         return whole
@@ -266,8 +268,8 @@ def a_cancel_of_a_queued_run_is_forgotten() -> list[tuple[Any, str, Any]]:
 def a_queued_run_that_was_cancelled_starts_all_the_same() -> list[tuple[Any, str, Any]]:
     sort = mailbox.sort
 
-    def kept(items: Any, *, is_busy: bool, **more: Any) -> Any:
-        mail = sort(items, is_busy=is_busy, **more)
+    def kept(items: Any, **more: Any) -> Any:
+        mail = sort(items, **more)
         gone = {str(event.body["runId"]) for event in mail.events if isinstance(event, RunWithdrawn)}
         back = [item for item in items if item.kind == "start" and item.body["runId"] in gone]
         mail.taken = [number for number in mail.taken if number not in [item.number for item in back]]
@@ -384,7 +386,7 @@ def a_doubtful_append_is_taken_for_done() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_record_is_skipped_after_the_snapshot() -> list[tuple[Any, str, Any]]:
-    unpacked = loading._unpacked
+    unpacked = loading._unpack_snapshot
 
     def older(snapshot: bytes) -> Any:
         state = unpacked(snapshot)

@@ -58,9 +58,9 @@ def starts_no_subagent(call: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("name", "bug", "words"),
     [
-        ("told_end", loses_reports, "did not end"),
-        ("told_end", reports_another_end, "is reported as completed"),
-        ("called", starts_no_subagent, "was called and never began"),
+        ("report_end", loses_reports, "did not end"),
+        ("report_end", reports_another_end, "is reported as completed"),
+        ("call_subagent", starts_no_subagent, "was called and never began"),
     ],
 )
 def test_a_planted_bug_between_callers_and_subagents_is_found(

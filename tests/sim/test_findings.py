@@ -10,7 +10,8 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.policy import allow_start
 from windlass.errors import Unavailable
 from windlass.feed import Feed
-from windlass.ports.store import Batch, InboxItem, NewRun, Standing
+from windlass.ports.inbox import InboxItem, NewRun
+from windlass.ports.journal import Batch, Standing
 from windlass.testing import FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.rules import Rules
@@ -40,9 +41,9 @@ class Scene:
         self.runtime = self.runtime_again()
 
     def runtime_again(self) -> AgentRuntime:
-        builder = AgentRuntime.builder().clock(self.clock).journal(self.store).content(self.store)
+        builder = AgentRuntime.builder().options(clock=self.clock).journal(self.store).content(self.store)
         builder.event_bus(Feed(self.store, self.clock)).policy(allow_start).agent(self.agent)
-        builder.rules(_PATIENT)
+        builder.options(rules=_PATIENT)
         return builder.build()
 
     def play(self, story: Coroutine[Any, Any, T]) -> T:
@@ -63,9 +64,9 @@ def test_a_driver_in_a_timed_wait_does_not_spin_when_an_item_arrives() -> None:
 
     async def story() -> list[str | None]:
         async with scene.runtime as runtime:
-            first = await runtime.start("helper", "go", session_id="s1", run_id="r1")
+            first = await runtime.start_run("helper", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(2.0)
-            second = await runtime.start("helper", "go", session_id="s1", run_id="r2")
+            second = await runtime.start_run("helper", "go", session_id="s1", run_id="r2")
             return [(await handle.wait()).output for handle in (first, second)]
 
     # Fake time does not pass while a task spins: the loop gives up after a number of turns.
@@ -78,9 +79,9 @@ def test_a_runtime_can_be_closed_while_a_tool_runs_and_an_item_arrives() -> None
 
     async def story() -> list[str]:
         runtime = scene.runtime
-        await runtime.start("helper", "go", session_id="s1", run_id="r1")
+        await runtime.start_run("helper", "go", session_id="s1", run_id="r1")
         await scene.clock.sleep(0.5)
-        await runtime.start("helper", "go", session_id="s1", run_id="r2")
+        await runtime.start_run("helper", "go", session_id="s1", run_id="r2")
         await runtime.aclose()
         scene.store._is_closed = False  # pyright: ignore[reportPrivateUsage] - it is the same machine
         return [record.type for record in await scene.store.read("s1")]
@@ -102,12 +103,12 @@ def test_a_tool_that_was_given_up_on_while_closing_does_not_begin_again() -> Non
 
     async def story() -> None:
         agent = Agent("helper", model=ScriptedModel([call("pay"), say("one")]), tools=[pay])
-        builder = AgentRuntime.builder().clock(clock).journal(store).content(store).agent(agent)
+        builder = AgentRuntime.builder().options(clock=clock).journal(store).content(store).agent(agent)
         runtime = builder.event_bus(Feed(store, clock)).policy(allow_start).build()
-        await runtime.start("helper", "go", session_id="s1", run_id="r1")
+        await runtime.start_run("helper", "go", session_id="s1", run_id="r1")
         await clock.sleep(1.0)
         store.clock = clock
-        await runtime.start("helper", "go", session_id="s1", run_id="r2")
+        await runtime.start_run("helper", "go", session_id="s1", run_id="r2")
         await clock.sleep(1.0)
         await runtime.aclose()
 
@@ -131,7 +132,7 @@ def test_a_pause_is_not_longer_because_the_clock_was_put_back() -> None:
 
     async def story() -> tuple[str | None, object]:
         async with scene.runtime as runtime:
-            handle = await runtime.start("helper", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("helper", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(2.0)
             scene.clock.jump(-DAY_S)
             result = await handle.wait()
@@ -151,7 +152,7 @@ def test_a_session_in_a_short_wait_stays_running_for_the_next_owner() -> None:
 
     async def story() -> Standing | None:
         async with scene.runtime as runtime:
-            await runtime.start("helper", "go", session_id="s1", run_id="r1")
+            await runtime.start_run("helper", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(2.0)
             return await scene.standing()
 

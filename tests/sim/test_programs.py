@@ -65,7 +65,7 @@ def mixes_up_results(due: Callable[..., Any]) -> Callable[..., Any]:
     ("name", "bug", "words"),
     [
         ("due", takes_a_result_twice, "went another way"),
-        ("paused", forgets_its_calls, "did not end"),
+        ("take_pause", forgets_its_calls, "did not end"),
         ("due", mixes_up_results, "has the result"),
     ],
 )

@@ -201,7 +201,7 @@ class _Stage:
         """Start the workers of a process; it may take several attempts."""
         for _ in range(OPENINGS_MAX):
             try:
-                await self.people.via(lambda runtime: runtime.resume(), process)
+                await self.people.via(lambda runtime: runtime.core.resume(), process)
                 return
             except Gone:
                 return

@@ -12,13 +12,15 @@ from tests.simulator.world import Post, World, folded
 
 from windlass.engine.writer import load
 from windlass.errors import AgentError
-from windlass.ports.store import Standing
+from windlass.ports.journal import Standing
+from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.record import Record, to_wire
 from windlass_harness.views import fold_runs
 from windlass_harness.views.runs import AFTER_END, RUN_ENDS, run_id_of
 from windlass_protocol import EVENT_DATA
 from windlass_protocol import Record as WireRecord
+from windlass_protocol.generated import records as bodies
 
 Journals = dict[str, tuple[Record, ...]]
 
@@ -31,6 +33,7 @@ async def check(world: World, people: People) -> Journals:
         journals[session_id] = records
         _check_stream(world, session_id, records)
         _check_runs(world, records)
+        _check_purses(world, records)
         check_calls(world, records)
         check_requests(world, records)
         _check_posts(world, session_id, records)
@@ -129,6 +132,51 @@ def _check_runs(world: World, records: Sequence[Record]) -> None:
     for record in records:
         checks.take(record)
     checks.end()
+
+
+def _check_purses(world: World, records: Sequence[Record]) -> None:
+    """Check that each model call is paid from its run once: by its cost, or by what was set aside for it."""
+    limits: dict[str, int] = {}
+    spent: Counter[str] = Counter()
+    open_calls: dict[str, int] = {}
+    for record in records:
+        run_id, body = record.run_id or "", record.body
+        match body:
+            case bodies.RunStarted(budget=budget) if budget is not None:
+                limits[body.run_id] = budget.max_cost_micros or 0
+            case bodies.StepStarted(reserved=reserved):
+                if run_id in open_calls:
+                    world.blame(f"{run_id} sets aside money for a second call")
+                cost = 0 if reserved is None else reserved.cost_micros
+                if reserved is None or spent[run_id] + cost > limits[run_id]:
+                    world.blame(f"{run_id} may spend {spent[run_id]} and {cost} of {limits.get(run_id)}")
+                open_calls[run_id] = cost
+            case bodies.StepCompleted() | bodies.StepFailed() | bodies.StepRetrying():
+                reserved_micros = open_calls.pop(run_id, None)
+                if reserved_micros is None and (body.usage is not None or body.price is not None):
+                    world.blame(f"{run_id} ends a call for which nothing was set aside")
+                usage, is_known = body.usage, body.usage is not None and body.usage.cost_micros is not None
+                is_lost = isinstance(body, bodies.StepRetrying) and body.code in (INTERRUPTED, HANDED_OVER)
+                if usage is not None and usage.cost_micros is not None:
+                    spent[run_id] += usage.cost_micros
+                elif is_lost or (body.price is not None and not is_known):
+                    spent[run_id] += reserved_micros or 0
+            case bodies.SubagentCompleted(usage=usage, settled_micros=settled):
+                spent[run_id] += (0 if usage is None else usage.cost_micros or 0) + (settled or 0)
+            case _:
+                pass
+    state = folded(records)
+    run = state.session.run
+    counted = state.run_notes.budget.cost_micros_used
+    if run is not None and counted != spent[run.run_id]:
+        world.blame(f"{run.run_id} counts {counted}, and spent {spent[run.run_id]}")
+    if (
+        run is not None
+        and run.result is not None
+        and state.run_notes.reserved
+        and run.run_id not in open_calls
+    ):
+        world.blame(f"{run.run_id} has ended, and something stays reserved")
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:
@@ -231,7 +279,7 @@ async def _check_results(world: World, people: People, journals: Journals) -> No
             world.blame(f"the result of {plan.run_id} is not that of the journal")
             continue
         try:
-            again = await people.via(lambda runtime: runtime.run_result(plan.run_id))  # noqa: B023 - it is called before the next turn
+            again = await people.via(lambda runtime: runtime.handle(plan.run_id).wait())  # noqa: B023 - it is called before the next turn
         except (AgentError, Gone) as error:
             world.blame(f"the result of {plan.run_id} cannot be read: {error!r}")
             continue

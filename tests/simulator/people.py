@@ -12,7 +12,7 @@ from tests.simulator.world import World
 from windlass.agent.agent import output_contract
 from windlass.errors import AgentError, Ambiguous, Unavailable
 from windlass.ports.feed import EventStream
-from windlass.runtime.core import CoreRuntime
+from windlass.runtime.compose import AgentRuntime
 from windlass_protocol import (
     BudgetLimits,
     Cursor,
@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 TRIES_MAX: Final = 40
 PAUSE_S: Final = 1.0
+COST_MICROS_MAX: Final = 10_000_000
+"""The limit in money of each run: interrupted calls count with what was set aside for them."""
 _TYPED: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 _CONTRACT: Final = output_contract(_TYPED, "worker")
 
@@ -52,13 +54,13 @@ class Watcher:
     connection: int = 0
     """The number of the connection; events on an older one are ignored."""
 
-    def subscribe(self, runtime: CoreRuntime) -> EventStream:
+    def subscribe(self, runtime: AgentRuntime) -> EventStream:
         """Subscribe again from the last cursor."""
         match self.scope:
             case "all":
                 return runtime.subscribe_all(self.cursor)
             case "session":
-                return runtime.subscribe_session(self.scope_id, self.cursor)
+                return runtime.sessions.subscribe(self.scope_id, self.cursor)
             case _:
                 return runtime.subscribe_run(self.scope_id, self.cursor)
 
@@ -81,7 +83,7 @@ class People:
 
     # asking
 
-    async def via(self, ask: Callable[[CoreRuntime], Awaitable[T]], process: Process | None = None) -> T:
+    async def via(self, ask: Callable[[AgentRuntime], Awaitable[T]], process: Process | None = None) -> T:
         """Send a request to a process.
 
         Raises:
@@ -103,7 +105,7 @@ class People:
                 return there[self.world.below(len(there))]
             await self.world.clock.sleep(PAUSE_S)
 
-    async def insist(self, ask: Callable[[CoreRuntime], Awaitable[T]]) -> T:
+    async def insist(self, ask: Callable[[AgentRuntime], Awaitable[T]]) -> T:
         """Repeat a request until there is an answer."""
         for _ in range(TRIES_MAX):
             try:
@@ -138,7 +140,7 @@ class People:
         """Wait for a run; use another process whenever one ends."""
         while True:
             try:
-                result = await self.via(lambda runtime: runtime.run_result(run_id))
+                result = await self.via(lambda runtime: runtime.handle(run_id).wait())
             except (Gone, Unavailable, Ambiguous):
                 await self.world.clock.sleep(PAUSE_S)
                 continue
@@ -169,7 +171,7 @@ class People:
             except (Gone, Unavailable, Ambiguous):
                 await self.world.clock.sleep(PAUSE_S / 4)
 
-    async def _follow(self, watcher: Watcher, runtime: CoreRuntime) -> None:
+    async def _follow(self, watcher: Watcher, runtime: AgentRuntime) -> None:
         """Read until the subscriber ends this connection."""
         stream = watcher.subscribe(runtime)
         watcher.connection += 1
@@ -242,7 +244,7 @@ class People:
         """Send an answer; a refused answer is not counted."""
         posts = len(self.world.posts)
         try:
-            await self.insist(lambda runtime: runtime.answer_session(session_id, (response,)))
+            await self.insist(lambda runtime: runtime.sessions.answer(session_id, (response,)))
         except (AgentError, Gone):
             return
         if not any(post.kind == "answer" for post in self.world.posts[posts:]):
@@ -253,7 +255,7 @@ class People:
         """Answer all open requests."""
         for session_id in sorted({plan.session_id for plan in self.scenario.runs}):
             try:
-                requests = await self.via(lambda runtime: runtime.session_requests(session_id))  # noqa: B023 - it is called before the next turn
+                requests = await self.via(lambda runtime: runtime.sessions.open_requests(session_id))  # noqa: B023 - it is called before the next turn
             except (Gone, AgentError):
                 continue
             for request in requests:
@@ -284,6 +286,6 @@ def _request(plan: RunPlan) -> RunRequest:
         session_id=plan.session_id,
         package_id=worker_package_id(),
         mode=RunMode.TASK if plan.is_task else None,
-        budget=None if plan.max_steps is None else BudgetLimits(max_steps=plan.max_steps),
+        budget=BudgetLimits(max_steps=plan.max_steps, max_cost_micros=COST_MICROS_MAX),
         output_contract=_CONTRACT if plan.is_typed else None,
     )

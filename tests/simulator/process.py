@@ -21,8 +21,8 @@ from windlass.engine.scribe import RedactingScribe
 from windlass.errors import Unavailable
 from windlass.feed import Feed
 from windlass.ports.machine import Machine
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
-from windlass.runtime.core import CoreRuntime
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ModelPrice, ToolCallDelta
+from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.registry import Registry, RuntimePorts
 from windlass.testing.interpreter import WaveInterpreter, waves
 from windlass.testing.stores import FaultRates, FaultyStore
@@ -82,7 +82,7 @@ class Process:
         self.store = GatedStore(self)
         self.clock = GatedClock(self)
         machine = Machine(self.clock, sequential_ids(f"p{number}"), world.random)
-        self.runtime = CoreRuntime(
+        self.runtime = AgentRuntime(
             RuntimePorts(
                 machine,
                 _SCRIBE,
@@ -93,6 +93,8 @@ class Process:
                 tool_policy=_ALLOWING if scenario.is_ruled else Policy(world),
                 registry=_registry(has_family=bool(scenario.children), in_programs=world.in_programs),
                 providers={"sim": Model(self)},
+                # A millionth of a dollar for each token.
+                prices=(("*", ModelPrice(1, 1)),),
                 # A process of another release runs programs from their source.
                 interpreter=WaveInterpreter(f"{number % 2}") if world.in_programs else None,
             )

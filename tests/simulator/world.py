@@ -14,7 +14,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted
+from windlass.ports.inbox import NewRun, Posted
+from windlass.ports.journal import Appended, Batch, Claim
 from windlass.testing.time import FakeClock, SeededRandom, seeded_random
 from windlass.tools.context import ToolContext
 from windlass_harness.loop.events import Draft

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -300,9 +302,29 @@ def test_a_skill_from_code_makes_its_own_hash(tmp_path: Path) -> None:
         replace(own, name="pays"),
         replace(own, description="Other."),
         replace(own, body="Do not."),
-        replace(own, files=("a.txt",), file_digests=("0" * 64,)),
+        replace(own, files=("a.txt",), file_digests=("0" * 64,), folder=tmp_path),
     ]
     assert len({own.hash, *(other.hash for other in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "Pay bills"}, "lowercase letters and digits with single - between them"),
+        ({"name": 3}, "the name of a skill must be a string, found int"),
+        ({"description": " "}, "skill pay: the description is empty"),
+        ({"description": "x" * 1_025}, "skill pay: the description is too long: 1,025 characters"),
+        ({"body": 3}, "skill pay: the body must be a string, found int"),
+        ({"body": "x" * 65_537}, "skill pay: the body is too long: 65,537 characters"),
+        ({"files": ("a.txt",)}, "found 1 files and 0 digests; load_skills(folder) reads them"),
+        ({"files": ("a.txt",), "file_digests": ("0" * 64,)}, "files need their folder"),
+    ],
+)
+def test_a_skill_from_code_that_cannot_be_used_is_refused_where_it_is_made(
+    change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Rejected, match=re.escape(words)):
+        replace(Skill("pay", "About pay.", body="Do it."), **change)
 
 
 def test_agents_with_different_skills_from_code_are_different_versions() -> None:

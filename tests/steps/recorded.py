@@ -11,7 +11,7 @@ from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall
 STREAMS = Path(__file__).parent / "streams"
 OURS = {
     "step.started": {"modelId", "promptMessageCount"},
-    "step.completed": {"latencyMs"},
+    "step.completed": {"latencyMs", "price"},
     "action.result": {"durationMs"},
     "turn.completed": {"usage"},
     "input.requested": {"allowFreeform", "argumentsHash", "prompt", "style"},

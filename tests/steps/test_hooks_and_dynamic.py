@@ -185,7 +185,7 @@ def test_hooks_and_dynamic_parts_leave_the_same_records_in_steps_and_in_a_runtim
 
     async def story() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            await (await runtime.start(agent, "Go.", session_id="s1")).wait(timeout=STORY_S_MAX)
+            await (await runtime.start_run(agent, "Go.", session_id="s1")).wait(timeout=STORY_S_MAX)
 
     def told(events: Sequence[Event]) -> list[tuple[str, object]]:
         shown = [event for event in events if not event.type.endswith(".appended")]

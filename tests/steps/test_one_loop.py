@@ -137,8 +137,8 @@ async def by_runtime(story: Story, clock: FakeClock) -> list[Event]:
     contract = output_contract(SCHEMA, "output").model_copy(update={"max_repair_attempts": 2})
     events: list[Event] = []
     async with AgentRuntime.in_memory([agent], machine=machine, retry_for_ms=0) as runtime:
-        stream = runtime.subscribe_session(SESSION)
-        await runtime.start(
+        stream = runtime.sessions.subscribe(SESSION)
+        await runtime.start_run(
             agent,
             "Begin.",
             session_id=SESSION,
@@ -155,8 +155,8 @@ async def by_runtime(story: Story, clock: FakeClock) -> list[Event]:
             if word == "message":
                 await runtime.steer(agent, "And then?", session_id=SESSION)
             else:
-                requests = await runtime.session_requests(SESSION)
-                await runtime.answer_session(SESSION, answers_to(requests, word))
+                requests = await runtime.sessions.open_requests(SESSION)
+                await runtime.sessions.answer(SESSION, answers_to(requests, word))
             is_asking = await until_it_waits(stream, events)
         await stream.aclose()
     return events
@@ -264,6 +264,7 @@ STORIES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(story=STORIES, keeps_objects=st.booleans())
 def test_any_story_has_the_same_records_in_a_runtime_and_in_steps(story: Story, keeps_objects: bool) -> None:

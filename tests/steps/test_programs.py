@@ -29,6 +29,7 @@ def result(stage: Stage, name: str) -> JsonValue:
     return one["output"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stored", [True, False], ids=["snapshot", "from its source"])
 @pytest.mark.parametrize("is_split", [True, False], ids=["each step in another process", "one process"])
 def test_a_program_asks_and_goes_on_with_the_answer(is_stored: bool, is_split: bool) -> None:

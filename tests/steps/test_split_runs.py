@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import some
@@ -129,6 +130,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=some(150))
 @given(splits=st.sets(st.integers(1, 20)), **RUNS)
 def test_any_split_over_processes_gives_the_same_events(
@@ -147,6 +149,7 @@ def test_any_split_over_processes_gives_the_same_events(
     assert write_session(split.session) == write_session(whole.session)
 
 
+@pytest.mark.slow
 @settings(max_examples=some(60))
 @given(**RUNS)
 def test_every_event_and_every_session_is_one_of_the_wire(

@@ -1,11 +1,13 @@
 """Subagents run by the driver, and compaction."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 from tests.steps.options import Options
 from tests.steps.steps_rig import HELPER, Stage, add, guarded, new_session, play, staged
 
+from windlass.ports.model import LLMUsage
 from windlass.steps import AgentTool
 from windlass.testing import Answer, ScriptedModel, call, fail, say
 from windlass.tools import tool
@@ -226,10 +228,10 @@ def test_long_results_go_first_and_cost_no_call() -> None:
         """Read."""
         return LONG
 
+    adding = [call("add", {"a": at, "b": 0}, call_id=f"a{at}") for at in range(12)]
+    answers = [call("read"), *adding, say("Read.")]
     stage = staged(
-        call("read"),
-        *[call("add", {"a": at, "b": 0}, call_id=f"a{at}") for at in range(12)],
-        say("Read."),
+        *(replace(answer, usage=LLMUsage()) for answer in answers),
         session=new_session(threshold=3_300),
         tools={"read": read, "add": add, "guarded": guarded},
     )

@@ -286,7 +286,7 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch: py
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     async def work() -> None:
-        with pytest.raises(Rejected, match=r"psycopg; pip install 'packages/runtime\[postgres\]'"):
+        with pytest.raises(Rejected, match=r"psycopg; pip install 'windlass-runtime\[postgres\]'"):
             await SqlAlchemyStorage.open("postgres://x/y")
 
     run(work())
@@ -344,6 +344,7 @@ def test_a_database_that_may_only_be_read_says_so(postgres: Postgres) -> None:
     run(work())
 
 
+@pytest.mark.slow
 def test_importing_windlass_or_the_storage_in_memory_loads_no_database_library() -> None:
     code = (
         "import sys, windlass, windlass.storage.adapter, windlass.storage.memory\n"

@@ -18,8 +18,8 @@ from windlass import Agent, AgentRuntime, Rejected, ToolFailed, Unavailable, tel
 from windlass.adapters.loop_watch import COUNTS
 from windlass.ledger import Runtime as Recorder
 from windlass.parts import loop_stalls
+from windlass.ports.documents import Document
 from windlass.ports.stalls import Stall
-from windlass.ports.store import Document
 from windlass.telemetry import exporter, watch
 from windlass.telemetry import spans as limits
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -77,7 +77,7 @@ def counted(collector: Collector) -> dict[str, int]:
 
 async def rewind(runtime: AgentRuntime, position: int) -> None:
     """Move the bookmark of an export that has ended."""
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None
     found = await store.document("telemetry-bookmark", "otel")
     revision = 0 if found is None else found.revision
@@ -87,7 +87,7 @@ async def rewind(runtime: AgentRuntime, position: int) -> None:
 
 async def expire(runtime: AgentRuntime) -> None:
     """Let the lease of an export end now."""
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None
     found = await store.document("telemetry-bookmark", "otel")
     assert found is not None
@@ -103,7 +103,7 @@ def test_a_restart_in_the_middle_of_a_run_repeats_and_misses_nothing(
             AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             assert await exported.flush()
 
@@ -127,7 +127,7 @@ def test_a_restart_in_the_middle_of_a_run_repeats_and_misses_nothing(
 def test_exporting_again_sends_the_same_spans_with_the_same_ids(collector: Collector, tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             await approve(runtime, "r")
             for _ in range(2):
@@ -147,7 +147,7 @@ def test_exporting_again_sends_the_same_spans_with_the_same_ids(collector: Colle
 def test_without_a_bookmark_only_later_records_are_exported(collector: Collector) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk()]) as runtime:
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             async with telemetry.export(runtime, endpoint=collector.endpoint) as exported:
                 await approve(runtime, "r")
@@ -172,7 +172,7 @@ def test_an_unreachable_collector_does_not_slow_runs_and_gets_every_span_later(
             AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             assert not await exported.flush()
             await approve(runtime, "r")
@@ -198,7 +198,7 @@ def test_a_collector_that_does_not_answer_holds_up_neither_a_run_nor_the_end(col
         async with AgentRuntime.in_memory([clerk()]) as runtime:
             async with telemetry.export(runtime, endpoint=collector.endpoint) as exported:
                 flushed = asyncio.create_task(exported.flush())
-                await runtime.start("clerk", "go", run_id="r")
+                await runtime.start_run("clerk", "go", run_id="r")
                 await until_asked(runtime, "r")
                 await approve(runtime, "r")
                 output = (await runtime.handle("r").wait()).output
@@ -224,7 +224,7 @@ def test_a_span_that_is_refused_is_dropped_alone_counted_and_logged_once(
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             await approve(runtime, "r")
             assert await exported.flush()
@@ -252,7 +252,7 @@ def test_a_collector_that_is_set_up_wrongly_loses_nothing(collector: Collector, 
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             assert not await exported.flush()
             collector.status = 200
@@ -277,7 +277,7 @@ def test_hostile_names_and_values_arrive_cut_and_whole(collector: Collector) -> 
             AgentRuntime.in_memory([agent]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint, capture_content=True) as exported,
         ):
-            await (await runtime.start(agent, HOSTILE, metadata=metadata)).wait()
+            await (await runtime.start_run(agent, HOSTILE, metadata=metadata)).wait()
             assert await exported.flush()
             assert exported.dropped_spans == 0
 
@@ -298,7 +298,7 @@ def test_names_that_a_model_makes_up_do_not_fill_the_metrics(collector: Collecto
             AgentRuntime.in_memory([agent]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint, capture_content=True) as exported,
         ):
-            await (await runtime.start(agent, "go")).wait()
+            await (await runtime.start_run(agent, "go")).wait()
             assert await exported.flush()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -320,7 +320,7 @@ def test_many_concurrent_runs_have_traces_of_their_own(collector: Collector, kep
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
             for number in range(count):
-                await runtime.start("clerk", "go", run_id=f"r{number}", session_id=f"s{number}")
+                await runtime.start_run("clerk", "go", run_id=f"r{number}", session_id=f"s{number}")
             for number in range(count):
                 await until_asked(runtime, f"r{number}")
             assert await exported.flush()
@@ -354,7 +354,7 @@ def test_a_second_export_with_the_same_bookmark_is_on_standby_until_the_first_en
             second = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
             async with first, second:
                 assert (first.is_standby, second.is_standby) == (False, True)
-                await runtime.start("clerk", "go", run_id="r")
+                await runtime.start_run("clerk", "go", run_id="r")
                 await until_asked(runtime, "r")
                 assert not await second.flush()
                 await first.aclose()
@@ -372,7 +372,7 @@ def test_a_position_past_the_end_is_moved_to_the_end(collector: Collector) -> No
         async with AgentRuntime.in_memory([clerk()]) as runtime:
             await rewind(runtime, 99_999_999)
             async with telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported:
-                await runtime.start("clerk", "go", run_id="r")
+                await runtime.start_run("clerk", "go", run_id="r")
                 await until_asked(runtime, "r")
                 assert await exported.flush()
 
@@ -394,7 +394,7 @@ def test_a_lease_that_has_ended_is_taken_over_where_it_was_and_its_holder_stands
             first = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
             second = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
             async with first, second:
-                await runtime.start("clerk", "go", run_id="r")
+                await runtime.start_run("clerk", "go", run_id="r")
                 await until_asked(runtime, "r")
                 assert await first.flush()
                 assert not await second.flush()
@@ -434,7 +434,7 @@ def test_exporters_of_the_sdk_can_be_given() -> None:
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, span_exporter=spans) as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             assert await exported.flush()
 
@@ -455,7 +455,7 @@ def test_a_newly_registered_secret_is_masked_in_older_records(collector: Collect
     async def before() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             await rewind(runtime, 0)
-            await (await runtime.start(agent, f"It is {secret}.")).wait()
+            await (await runtime.start_run(agent, f"It is {secret}.")).wait()
 
     async def after() -> None:
         async with (
@@ -501,9 +501,9 @@ def test_a_run_that_ends_before_its_turn_is_counted(collector: Collector) -> Non
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r", session_id="s")
+            await runtime.start_run("clerk", "go", run_id="r", session_id="s")
             await until_asked(runtime, "r")
-            queued = await runtime.start("clerk", "go", run_id="q", session_id="s")
+            queued = await runtime.start_run("clerk", "go", run_id="q", session_id="s")
             await queued.cancel()
             await queued.wait()
             await approve(runtime, "r")
@@ -529,9 +529,9 @@ def test_a_fork_does_not_export_records_of_its_origin_again(collector: Collector
             AgentRuntime.in_memory([agent]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
-            await (await runtime.start(agent, "go", run_id="r", session_id="s")).wait()
+            await (await runtime.start_run(agent, "go", run_id="r", session_id="s")).wait()
             fork = await runtime.sessions.fork("s")
-            await (await runtime.start(agent, "on", run_id="q", session_id=fork.session_id)).wait()
+            await (await runtime.start_run(agent, "on", run_id="q", session_id=fork.session_id)).wait()
             assert await exported.flush()
 
     asyncio.run(story())
@@ -558,7 +558,7 @@ def test_a_run_that_cannot_be_understood_does_not_hide_the_others(
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
             for name in ("bad", "good"):
-                await runtime.start("clerk", "go", run_id=name, session_id=name)
+                await runtime.start_run("clerk", "go", run_id=name, session_id=name)
                 await until_asked(runtime, name)
                 await approve(runtime, name)
             assert await exported.flush()
@@ -577,10 +577,10 @@ def test_a_store_that_fails_is_asked_again(collector: Collector, monkeypatch: py
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             with monkeypatch.context() as patch:
-                patch.setattr(runtime.ports.store, "read_all", fails)
+                patch.setattr(runtime.core.ports.store, "read_all", fails)
                 assert not await exported.flush()
             assert await exported.flush()
 
@@ -604,7 +604,7 @@ def test_the_environment_says_where_the_collector_is(
             telemetry.export_from_environment(runtime) as exported,
         ):
             assert exported is not None
-            await runtime.start("clerk", "go", run_id="r")
+            await runtime.start_run("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
             assert await exported.flush()
 
@@ -684,7 +684,7 @@ def test_the_current_span_becomes_the_parent_of_a_run(collector: Collector) -> N
             telemetry.export(runtime, endpoint=collector.endpoint) as exported,
         ):
             with tracer.start_as_current_span("request") as span:
-                await runtime.start("clerk", "go", run_id="r", metadata=telemetry.trace_metadata())
+                await runtime.start_run("clerk", "go", run_id="r", metadata=telemetry.trace_metadata())
             await until_asked(runtime, "r")
             await approve(runtime, "r")
             assert await exported.flush()
@@ -721,4 +721,4 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CHECK], capture_output=True, text=True, timeout=300, check=False
     )
-    assert "pip install 'packages/runtime[otel]'" in done.stdout, done.stderr
+    assert "pip install 'windlass-runtime[otel]'" in done.stdout, done.stderr

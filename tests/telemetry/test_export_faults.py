@@ -82,7 +82,7 @@ def failing_at(number: int, original: Callable[..., Awaitable[object]]) -> Calla
 
 
 @pytest.mark.uncounted
-@pytest.mark.parametrize("name", ["read_all", "listed_session", "run", "read"])
+@pytest.mark.parametrize("name", ["read_all", "session_info", "run", "read"])
 @pytest.mark.parametrize("number", range(1, 12))
 def test_one_read_that_fails_costs_no_span_and_repeats_none(
     name: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -97,8 +97,8 @@ def test_one_read_that_fails_costs_no_span_and_repeats_none(
             telemetry.export(runtime, span_exporter=seen) as exported,
         ):
             for at in range(3):
-                await runtime.start("clerk", "go", run_id=f"r{at}", session_id=f"s{at}")
-                late = await runtime.start("clerk", "go", run_id=f"q{at}", session_id=f"s{at}")
+                await runtime.start_run("clerk", "go", run_id=f"r{at}", session_id=f"s{at}")
+                late = await runtime.start_run("clerk", "go", run_id=f"q{at}", session_id=f"s{at}")
                 await late.cancel()
             for at in range(3):
                 handle = runtime.handle(f"r{at}")
@@ -109,7 +109,7 @@ def test_one_read_that_fails_costs_no_span_and_repeats_none(
                 await handle.answer(request.request_id, "approve")
                 await handle.wait()
                 await runtime.handle(f"q{at}").wait()
-            store = runtime.ports.store
+            store = runtime.core.ports.store
             with monkeypatch.context() as patch:
                 patch.setattr(store, name, failing_at(number, getattr(store, name)))
                 await exported.flush()
@@ -131,7 +131,7 @@ def test_an_exporter_that_raises_while_its_collector_is_away_gets_everything_lat
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, span_exporter=seen) as exported,
         ):
-            await (await runtime.start("clerk", "go", run_id="r")).wait()
+            await (await runtime.start_run("clerk", "go", run_id="r")).wait()
             assert [await exported.flush() for _ in range(3)] == [False] * 3
             seen.is_away = False
             assert await exported.flush()
@@ -155,7 +155,7 @@ def test_a_span_that_cannot_be_written_is_dropped_although_writing_it_raises(
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, endpoint="http://127.0.0.1:1") as exported,
         ):
-            await (await runtime.start("clerk", "go", run_id="r")).wait()
+            await (await runtime.start_run("clerk", "go", run_id="r")).wait()
             assert await exported.flush()
             return exported.dropped_spans
 
@@ -171,7 +171,7 @@ def test_a_flush_that_waits_its_turn_ends_when_the_export_is_closed(monkeypatch:
             AgentRuntime.in_memory([clerk()]) as runtime,
             telemetry.export(runtime, span_exporter=seen) as exported,
         ):
-            await (await runtime.start("clerk", "go", run_id="r")).wait()
+            await (await runtime.start_run("clerk", "go", run_id="r")).wait()
             first = asyncio.create_task(exported.flush())
             await asyncio.to_thread(seen.is_called.wait, 300)
             second = asyncio.create_task(exported.flush())
@@ -200,18 +200,18 @@ def test_a_fork_of_a_session_that_is_gone_exports_only_its_own_runs(
 
     async def story() -> None:
         async with opened() as runtime, telemetry.export(runtime, span_exporter=seen) as exported:
-            await (await runtime.start("clerk", "go", run_id="r", session_id="s")).wait()
+            await (await runtime.start_run("clerk", "go", run_id="r", session_id="s")).wait()
             assert await exported.flush()
             await runtime.sessions.fork("s", session_id_new="f")
             if is_read_between:
                 assert await exported.flush()
             await runtime.sessions.delete("s")
-            await (await runtime.start("clerk", "on", run_id="q", session_id="f")).wait()
+            await (await runtime.start_run("clerk", "on", run_id="q", session_id="f")).wait()
             await runtime.sessions.fork("f", session_id_new="g")
             if is_read_between:
                 assert await exported.flush()
                 await runtime.sessions.delete("f")
-            await (await runtime.start("clerk", "on", run_id="p", session_id="g")).wait()
+            await (await runtime.start_run("clerk", "on", run_id="p", session_id="g")).wait()
             assert await exported.flush()
 
     asyncio.run(story())

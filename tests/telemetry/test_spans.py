@@ -4,13 +4,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
+import pytest
 from tests.telemetry.collector import Collector, Got
 
 from windlass import Agent, AgentRuntime, RunHandle, ToolFailed, telemetry, tool
 from windlass.errors import Unavailable
 from windlass.ports.model import LLMUsage
 from windlass.testing import ScriptedModel, call, fail, say
-from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol import ErrorKind, JsonObject, RetryClass
 
 CANARY = "the canary sings in the text"
 SECRET = "sk-canary-0123456789-abcdef"
@@ -59,7 +60,7 @@ def export_run(
                 runtime, endpoint=collector.endpoint, capture_content=capture_content
             ) as exported,
         ):
-            handle = await runtime.start(
+            handle = await runtime.start_run(
                 agent, f"{CANARY} {SECRET}", session_id="trip", run_id="r", metadata=dict(metadata or {})
             )
             await follow(handle)
@@ -128,7 +129,7 @@ def test_metrics_count_tokens_times_runs_waits_and_errors(collector: Collector) 
     usage = LLMUsage(input_tokens=120, output_tokens=7)
     script = [
         say("", usage=usage) + call("mail", {"to": "ada"}),
-        call("broken", {"city": "Oslo"}),
+        call("broken", {"city": "Oslo"}) + say("", usage=LLMUsage()),
         say("done", usage=usage),
     ]
     agent = Agent("clerk", model=ScriptedModel(script), tools=[mail, broken])
@@ -304,7 +305,7 @@ def test_an_unsampled_trace_is_counted_and_not_sent(collector: Collector) -> Non
         runtime = AgentRuntime.in_memory([agent])
         async with runtime, telemetry.export(runtime, endpoint=collector.endpoint) as exported:
             metadata = {"traceparent": PARENT.replace("-01", "-00")}
-            await (await runtime.start(agent, "go", metadata=dict(metadata))).wait()
+            await (await runtime.start_run(agent, "go", metadata=dict(metadata))).wait()
             assert await exported.flush()
 
     asyncio.run(main())
@@ -313,16 +314,26 @@ def test_an_unsampled_trace_is_counted_and_not_sent(collector: Collector) -> Non
     assert _points(collector, "windlass.runtime.runs")
 
 
-def test_the_same_start_in_another_trace_is_the_same_run() -> None:
+@pytest.mark.parametrize(
+    ("metadata", "other"),
+    [
+        (
+            {"traceparent": PARENT, "tenant": "a"},
+            {"traceparent": PARENT.replace("00f0", "11f0"), "tenant": "a"},
+        ),
+        ({"traceparent": PARENT, "tracestate": "vendor=1"}, None),
+        (None, {"traceparent": PARENT}),
+    ],
+)
+def test_the_same_start_in_another_trace_is_the_same_run(
+    metadata: JsonObject | None, other: JsonObject | None
+) -> None:
     agent = Agent("clerk", model=ScriptedModel([say("done")]))
-    other = {"traceparent": PARENT.replace("00f0", "11f0"), "tenant": "a"}
 
     async def main() -> tuple[str, str]:
         async with AgentRuntime.in_memory([agent]) as runtime:
-            first = await runtime.start(
-                agent, "go", run_id="r", metadata={"traceparent": PARENT, "tenant": "a"}
-            )
-            second = await runtime.start(agent, "go", run_id="r", metadata=dict(other))
+            first = await runtime.start_run(agent, "go", run_id="r", metadata=metadata)
+            second = await runtime.start_run(agent, "go", run_id="r", metadata=other)
             return (await first.wait()).output, (await second.wait()).output
 
     assert asyncio.run(main()) == ("done", "done")

@@ -16,7 +16,7 @@ from windlass.toolbox import Workspace
 from windlass.tools import Tool
 from windlass.tools.calling import arguments_of, run_tool
 from windlass.tools.context import CompactionContext, SessionValues, ToolContext, ToolControl, ToolState
-from windlass_harness.loop.authored import changed
+from windlass_harness.loop.authored import apply_change
 from windlass_protocol import JsonObject
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ async def use(
     if not outcome.result.success:
         raise Failed(outcome.result.error)
     if state.change is not None:
-        _states[session] = changed(_states[session], state.change)
+        _states[session] = apply_change(_states[session], state.change)
     return outcome.result.data
 
 

@@ -19,7 +19,7 @@ from tests.toolbox.rig import SECRET
 from windlass.toolbox.folder import Folder
 from windlass.toolbox.read import Window, read_excerpt
 from windlass.toolbox.search import query_of, search
-from windlass.toolbox.write import Draft, write
+from windlass.toolbox.write import FileDraft, write
 from windlass.tools import ToolFailed
 
 HONEST = "honest"
@@ -89,7 +89,7 @@ def _look(folder: Folder, told: dict[str, int]) -> None:
 
 def _write(folder: Folder, path: str) -> str:
     seen = sha256(HONEST.encode()).hexdigest()
-    return write(folder, path, draft=Draft(HONEST.encode() * 2, path, seen, "swap"), lock=Lock()).text
+    return write(folder, path, draft=FileDraft(HONEST.encode() * 2, path, seen, "swap"), lock=Lock()).text
 
 
 if __name__ == "__main__":

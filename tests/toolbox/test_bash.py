@@ -17,6 +17,7 @@ from windlass.sandboxes.none import PASSED, HostSandbox
 from windlass.toolbox import Workspace
 from windlass.toolbox.limits import COMMAND_CHARS_MAX, OUTPUT_BYTES_MAX, OUTPUT_LINES_MAX
 from windlass.tools.context import ToolControl
+from windlass_harness.shell.reads import READS_PATH
 
 if sys.platform != "linux":
     pytest.skip("the ends of processes are watched by means of Linux", allow_module_level=True)
@@ -63,7 +64,7 @@ def test_a_command_gets_a_few_variables_and_no_secret(
     output = str(run(tmp_path, "env; ls; cat /proc/self/environ")["output"])
     assert "canary" not in output
     names = {line.partition("=")[0] for line in output.split("\0")[0].splitlines()}
-    own = {"TERM", "PAGER", "HOME", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD"}
+    own = {READS_PATH, "TERM", "PAGER", "HOME", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD"}
     assert {name for name in names if not name.startswith(("GIT_", "XDG_"))} <= {*PASSED, *own}
 
 
@@ -92,6 +93,69 @@ def test_the_host_can_give_variables_and_relative_search_paths_are_dropped(tmp_p
     tool = tool_of(Workspace(tmp_path, environment={"TOKEN": "t"}), "bash")
     told = cast(Mapping[str, object], play(use(tool, {"command": "echo $TOKEN"})))
     assert told["output"] == "t\n"
+
+
+def program(folder: Path, name: str, output: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\necho {output}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize("way", ["process", "environment", "link"])
+def test_a_safe_read_runs_no_program_of_the_folder(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, link = tmp_path / "work", tmp_path / "link"
+    for name in ("ls", "git", "python3", "pip", "which", "mktemp", "rm"):
+        program(work / ".venv" / "bin", name, f"CANARY-{name}")
+    (work / "src").mkdir()
+    link.symlink_to(work / ".venv")
+    path = f"{link if way == 'link' else work / '.venv'}/bin:{os.environ['PATH']}"
+    if way == "process":
+        monkeypatch.setenv("PATH", path)
+    tool = tool_of(Workspace(work, environment={} if way == "process" else {"PATH": path}), "bash")
+
+    def shown(command: str) -> str:
+        return str(cast(Mapping[str, object], play(use(tool, {"command": command})))["output"])
+
+    for command in ("ls -a", "cd src; ls", "python3 --version", "git diff --stat", "git --version; ls *"):
+        assert "CANARY" not in shown(command)
+        assert ("CANARY" in shown(f"{command}; true &")) == ("git" not in command or "ls" in command)
+    # What says where a program is, says where the others find it.
+    assert shown("which python3") == shown("type -P python3") == shown("command -v python3") != ""
+    assert str(tmp_path) in shown("which python3")
+    assert shown("which -a python3").count("\n") > 1
+
+
+@pytest.mark.promise("S2")
+def test_a_host_that_sets_the_search_path_or_git_keeps_what_guards_reads(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    run(tmp_path, "git init -q; echo '*.txt filter=x' > .gitattributes; echo 1 > a.txt; git add .")
+    with (tmp_path / ".git" / "config").open("a") as file:
+        file.write(f'[filter "x"]\nclean = touch {tmp_path}/ran\n[core]\nfsmonitor = touch {tmp_path}/ran\n')
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:relative",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "user.name",
+        "GIT_CONFIG_VALUE_0": "Ada",
+    }
+    tool = tool_of(Workspace(tmp_path, environment=environment), "bash")
+    command = "echo 2 > a.txt; git status; git diff; git config user.name; echo $PATH"
+    output = str(play(use(tool, {"command": command})))
+    assert "modified:   a.txt" in output
+    assert "Ada" in output
+    assert "relative" not in output
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_search_path_with_nothing_outside_of_the_folder_leads_to_the_programs_of_the_system(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    tool = tool_of(Workspace(tmp_path, environment={"PATH": f"{tmp_path}/bin"}), "bash")
+    assert cast(Mapping[str, object], play(use(tool, {"command": "cat a.txt"})))["output"] == "one\n"
 
 
 def test_processes_in_the_background_end_with_the_command(tmp_path: Path) -> None:
@@ -240,10 +304,10 @@ def test_a_folder_that_looks_like_a_bare_repository_makes_git_run_no_command(tmp
     run(tmp_path, "git init -q --bare bare")
     settings = 'repositoryformatversion = 0\nbare = false\nworktree = .\nfsmonitor = "touch ../ran; false"\n'
     (tmp_path / "bare" / "config").write_text(f"[core]\n{settings}")
-    run(tmp_path, "cd bare && git status")
+    run(tmp_path, "cd bare && git status; true &")
     assert not (tmp_path / "ran").exists()
-    trusting = tool_of(Workspace(tmp_path, environment={"GIT_CONFIG_COUNT": "0"}), "bash")
-    play(use(trusting, {"command": "cd bare && git status"}))
+    trusting = tool_of(Workspace(tmp_path, environment={"GIT_CONFIG_COUNT": ""}), "bash")
+    play(use(trusting, {"command": "cd bare && git status; true &"}))
     assert (tmp_path / "ran").exists(), "git would not have run it anyway: nothing was proved"
 
 
@@ -290,10 +354,9 @@ def test_git_runs_no_program_that_a_repository_names(kind: str, tmp_path: Path) 
     told = run(tmp_path, f"cd r && {command}")
     assert not ran.exists(), told
     # The same, as git would do it.
-    plain = dict.fromkeys(("GIT_CONFIG_COUNT", "GIT_CONFIG_NOSYSTEM"), "") | {
-        "PATH": "/usr/local/bin:/usr/bin:/bin"
-    }
-    play(use(tool_of(Workspace(tmp_path, environment=plain), "bash"), {"command": f"cd r && {command}"}))
+    plain: dict[str, str] = dict.fromkeys(("GIT_CONFIG_COUNT", "GIT_CONFIG_NOSYSTEM"), "")
+    unguarded = f'git() {{ {shutil.which("git")} "$@"; }}; cd r && {command}'
+    play(use(tool_of(Workspace(tmp_path, environment=plain), "bash"), {"command": unguarded}))
     assert ran.exists(), "git would not have run it anyway: nothing was proved"
 
 

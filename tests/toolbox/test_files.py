@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -347,10 +348,12 @@ def test_a_workspace_gives_the_tools_that_are_named_and_no_others(tmp_path: Path
         workspace.tools("rm", "glob")
 
 
-@pytest.mark.parametrize("name", ["none", "file"])
-def test_a_workspace_needs_a_folder(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"), [("none", "must exist, found no "), ("file", "another kind of file at ")]
+)
+def test_a_workspace_needs_a_folder(name: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Rejected, match="folder"):
+    with pytest.raises(Rejected, match=re.escape(f"{words}{tmp_path / name}")):
         Workspace(tmp_path / name)
 
 

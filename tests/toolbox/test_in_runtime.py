@@ -60,7 +60,7 @@ def test_a_command_runs_as_approved_after_a_request(command: str, tmp_path: Path
     async def story() -> None:
         agent = agent_of(started(tmp_path), call("bash", {"command": command}))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
@@ -84,7 +84,7 @@ def test_a_file_that_makes_other_programs_run_code_is_written_after_a_request(tm
         calls = [call("write_file", {"path": path, "content": "x"}) for path in paths]
         agent = agent_of(started(tmp_path), free, *calls)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", run_id="r1")
+            handle = await runtime.start_run(agent, "go", run_id="r1")
             asked = list[str]()
             async for event in handle.events():
                 if event.type != "input.requested":
@@ -116,7 +116,7 @@ def test_in_an_unattended_runtime_commands_and_fetches_are_denied_and_files_are_
             + call("todo", {"items": [{"id": "1", "text": "rest"}]}),
         )
         async with AgentRuntime.in_memory([agent], is_attended=False) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             assert (await handle.wait()).output == "done"
             told = {one.tool: one.status for one in await outcomes(handle)}
         assert told["bash"] != "completed"
@@ -142,7 +142,7 @@ def test_a_rule_that_grants_safe_commands_lets_no_other_through(tmp_path: Path) 
         calls = [call("bash", {"command": command}) for command in commands]
         agent = agent_of(started(tmp_path), *calls, policy=policy)
         async with AgentRuntime.in_memory([agent], is_attended=False) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             await handle.wait()
             told = await outcomes(handle)
         assert [one.status == "completed" for one in told] == [True, False, False, False]
@@ -160,7 +160,7 @@ def test_a_cancelled_run_ends_the_command_that_it_waits_for(tmp_path: Path) -> N
         command = "trap '' TERM; (trap '' TERM; echo $BASHPID > born; while :; do sleep 0.1; done) & wait"
         agent = agent_of(tmp_path, call("bash", {"command": command}), policy=policy)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go")
+            handle = await runtime.start_run(agent, "go")
             pid = int(await asyncio.to_thread((tmp_path / "born").read_text))
             await handle.cancel()
             assert str((await handle.wait()).status) == "cancelled"
@@ -188,8 +188,8 @@ def test_sessions_that_share_a_workspace_each_read_before_they_write(tmp_path: P
             tools=workspace.tools("write_file"),
         )
         async with AgentRuntime.in_memory([reader, writer]) as runtime:
-            await (await runtime.start(reader, "go", session_id="s1")).wait()
-            handle = await runtime.start(writer, "go", session_id="s2")
+            await (await runtime.start_run(reader, "go", session_id="s1")).wait()
+            handle = await runtime.start_run(writer, "go", session_id="s2")
             await handle.wait()
             (told,) = await outcomes(handle)
         assert told.status == "failed"

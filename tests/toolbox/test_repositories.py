@@ -168,6 +168,17 @@ def test_a_repository_that_leads_elsewhere_is_refused(
     assert "plain" in shown(own, "git show")
 
 
+@pytest.mark.promise("S2")
+def test_a_folder_of_git_that_is_no_repository_hides_none(tmp_path: Path) -> None:
+    other = make_repository(tmp_path / "other", CANARY)
+    own = make_repository(tmp_path / "own", "plain")
+    by_file(own, other)
+    (own / "sub" / "below" / ".git").mkdir(parents=True)
+    assert CANARY in shown(own, "git -C sub/below show; true &"), "git passes over it"
+    with pytest.raises(Failed, match="outside of the workspace"):
+        shown(own, "git -C sub/below show")
+
+
 LINKED = """
 objects/info/alternates info/grafts shallow packed-refs info/exclude rebase-merge/done MERGE_HEAD
 rebase-merge/git-rebase-todo BISECT_START worktrees/x/gitdir
@@ -289,8 +300,101 @@ def test_work_trees_submodules_and_folders_of_a_repository_are_read(tmp_path: Pa
     assert "plain" in shown(main, "git -C sub show")
     assert "plain" in shown(main / "sub", "git show")
     (main / "docs").mkdir()
-    assert "plain" in shown(main / "docs", "git show")
+    assert "first" in shown(main / "docs", "git show")
     assert "not a git repository" in shown(make_folder(tmp_path / "none"), "git status")
+
+
+WHOLE = """
+git show
+git show -m
+git show --cc HEAD~1
+git diff HEAD~1
+git diff
+git diff --word-diff
+git -C sub diff HEAD
+git log -p
+git log -p -c --all
+git log -p -m --first-parent
+git log -1 -p -- .
+git log -p HEAD -- ./a.txt
+git log --format=%h -S CANARY-2
+git grep -h CANARY
+git grep -h CANARY HEAD
+cd sub && git show
+cd sub; git log -p -S CANARY
+""".strip().split("\n")
+FROM_TOP = """
+git show HEAD:other/a.txt
+git show HEAD:
+git show HEAD -- ':/!own'
+git -C sub show HEAD:other/a.txt
+git cat-file -p HEAD:other/a.txt
+git cat-file -p :other/a.txt
+git grep -h CANARY -- :/
+git grep -h CANARY HEAD:other
+git diff HEAD -- :/other
+git diff HEAD:other/a.txt HEAD~1:other/a.txt
+cd sub && git show HEAD:other/a.txt
+""".strip().split("\n")
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_repository_above_the_workspace_shows_what_is_in_it_alone(is_nested: bool, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    make_folder(own)
+    (tmp_path / "other").mkdir()
+    (own / "sub").mkdir()
+    git(tmp_path, "init", "-qb", "main")
+    for text in ("1", "2", "3"):
+        for name in ("other/a.txt", "own/a.txt", "own/sub/b.txt"):
+            (tmp_path / name).write_text(f"{CANARY if 'other' in name else 'plain'}-{text}\n")
+        if text != "3":
+            git(tmp_path, "add", "-A")
+            git(tmp_path, "commit", "-qm", "x")
+    git(tmp_path, "checkout", "-qb", "side", "HEAD~1", "-f")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "side")
+    git(tmp_path, "merge", "-q", "-s", "ours", "main")
+    (tmp_path / "other" / "a.txt").write_text(f"{CANARY}-4\n")
+    (own / "a.txt").write_text("plain-4\n")
+    if is_nested:
+        # Git passes over what is no repository.
+        (own / ".git" / "objects").mkdir(parents=True)
+        (own / ".git" / "refs").mkdir()
+        (own / ".git" / "HEAD").write_text("none\n")
+    for command in WHOLE:
+        assert CANARY not in shown(own, command), command
+    assert "plain-4" in shown(own, "git diff")
+    assert "plain-2" in shown(own, "git log -p main")
+    assert "plain" in shown(own, "git show HEAD:./a.txt")
+    for command in FROM_TOP:
+        with pytest.raises(Failed, match=r"begins above the workspace.*write COMMIT:\./PATH"):
+            shown(own, command)
+    for command in ("git diff", "git show HEAD:other/a.txt", "git log -p main"):
+        assert CANARY in shown(own, f"{command}; true &")
+    # One of its own has all of its paths here.
+    shutil.rmtree(own / ".git", ignore_errors=True)
+    git(own, "init", "-qb", "main")
+    git(own, "add", "-A")
+    git(own, "commit", "-qm", "first")
+    assert "plain-4" in shown(own, "git show HEAD:a.txt")
+    assert "plain-4" in shown(own, "cd sub && git show HEAD -- ':/a.txt'")
+
+
+@pytest.mark.parametrize("head", ["ref: refs/heads/main\n", f"{EMPTY}\n", "link"])
+def test_a_repository_without_files_of_its_own_is_refused(head: str, tmp_path: Path) -> None:
+    own = make_repository(tmp_path / "own", "plain")
+    git(own, "clone", "-q", "--bare", ".", "bare")
+    if head == "link":
+        (own / "bare" / "HEAD").unlink()
+        (own / "bare" / "HEAD").symlink_to("refs/heads/main")
+    else:
+        (own / "bare" / "HEAD").write_text(head)
+    for command in ("git -C bare show", "cd bare && git log", "git -C bare/refs status"):
+        with pytest.raises(Failed, match="bare"):
+            shown(own, command)
+    (own / "bare" / "HEAD").unlink()
+    assert "plain" in shown(own, "git -C bare show")
 
 
 def make_folder(folder: Path) -> Path:

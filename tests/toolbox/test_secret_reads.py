@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.depth import some
 from tests.harness.shell.corpus import rows
 from tests.harness.shell.safe_runs import safe_commands
 from tests.toolbox.rig import Failed, play, tool_of, use
 
+from windlass.ports.sandbox import NO_VARIABLES
 from windlass.sandboxes.none import HostSandbox
-from windlass.toolbox import Workspace
+from windlass.toolbox import Workspace, shell
 from windlass.toolbox.limits import PATTERN_NAMES_MAX
 from windlass.toolbox.shell import text_to_run
 from windlass.tools import ToolFailed
@@ -49,6 +51,15 @@ signing-key.json htpasswd.old wp-config.php.save .python_history ConsoleHost_his
 src/credentials/prod.json docs/private_keys/a.txt seed_phrase.txt oauth2.ini userTokens.csv store.p8
 backup.pgp azureProfile.json my.npmrc src/prod.pgpass docs/x.git-credentials app.dockercfg appsecrets/a.txt
 docs/app-secrets/x.yml db_passwords/x.csv src/prod-creds/b.txt my-api-keys/c.txt
+.auth/user.json docs/storageState.json kaggle.json .bashrc src/database_url.txt webhookUrl.yml
+db-connection-string.txt rootkey.csv docs/x.har .continue/config.json .mcp.json src/nuget.config
+env.production
+.clasprc.json .snowflake/config.toml docs/pass.txt logins.csv
+.ssh.bak/config src/secrets-old/a.txt secret_dir/b.txt
+.envs/.production/.django src/vault.yml acme.json docs/adbkey admin.conf docs/gcp-sa.json registry-auth.json
+conf/dbpass.txt conf/db_pass conf/pass.yml user-pass.txt vaultpass.txt docs/auth_header.txt bearer.txt pat.txt
+slack_webhook.txt login.json src/session.json sessions.json google-services.json GoogleService-Info.plist
+wallet.txt seed.txt dsn.txt docs/hmac.txt env.txt requirements-token.txt
 """.split()
 LINE = "one two three foo TODO def main import class x a 1 2,3 {0} items name error CANARY-{0}\n"
 PUBLIC = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt src/app.py src/token.py docs/x.md f.txt"
@@ -58,6 +69,8 @@ grep -rhi '' src docs
 grep -Rh '' .
 grep -r --include='*' '' .
 grep -rh '' . --include='*.yml' --include=x
+grep -rh '' . --include=*.yml
+grep -rh '' --include=* --exclude=*.py .
 grep -rn one -- .
 grep -rhe '' .
 egrep -rh '' .
@@ -71,6 +84,7 @@ diff -r . src
 cat *.md
 cat ./*.md src/*.py
 cat ./i*
+cat requirements*.txt
 cat ./*
 cat ./c*
 cat src/*
@@ -171,6 +185,30 @@ git diff HEAD~1 -- deploy_key
 git show HEAD:deploy_key
 git blame access_token
 git blame -- src/github_token
+grep -rh '' .git/.
+grep -rh '' of_git
+grep -rh '' of_git/hooks/.
+cat of_git/hooks/x.sample
+cat of_git/*.md
+cat src/of_git/../.git/x.md
+rg -uu '' of_git
+rg -uu '' src/of_git/hooks
+diff -r of_git src
+diff -r src/of_git/hooks docs
+cd of_git && grep -rh ''
+cd of_git && rg -uu ''
+cd of_git && cat hooks/x.sample
+cd src && grep -rh '' of_git
+cd src && git show HEAD
+cd docs; git log -p
+cd src && git grep -h ''
+cd src && git diff HEAD~1 -- .
+cd src && git show HEAD:./credentials.ini
+cd src && git show HEAD:./github_token
+cd src && cd credentials && git show HEAD:./prod.json
+cd src || git blame HEAD -- access_token
+cd docs/private_keys && git diff HEAD~1
+cd docs && git -C ../src log -p
 """.strip().split("\n")
 
 
@@ -223,23 +261,28 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.write(
             f"{'0' * 40} {'0' * 40} a <a@e> 1577836800 +0000\tpull https://u:CANARY@h/x: Fast-forward\n"
         )
+    for name in ("hooks/x.sample", "x.md"):
+        (folder / ".git" / name).write_text("CANARY-git\n")
+    (folder / "of_git").symlink_to(".git")
+    (folder / "src" / "of_git").symlink_to("../.git")
     module = folder / ".git" / "modules" / "m"
     module.mkdir(parents=True)
     (module / "config").write_text("[user]\n\turl = CANARY-module\n")
     return folder
 
 
-def outputs(folder: Path, texts: list[str]) -> str:
+def outputs(folder: Path, texts: list[str], environment: Mapping[str, str] = NO_VARIABLES) -> str:
     """Run texts one after another, each in a shell of its own; return what they print, with masks."""
     output = bytearray()
     marked = [f"echo; echo '=== {at}'; (\n:\n{text}\n)" for at, text in enumerate(texts)]
     script = folder.parent / "script"
     script.write_text("\n".join(marked))
-    play(HostSandbox(folder).run(f"bash {script}", timeout_s=900, output=output.extend))
+    sandbox = HostSandbox(folder)
+    play(sandbox.run(f"bash {script}", timeout_s=900, output=output.extend, environment=environment))
     return Redactor().text(output.decode("utf-8", "replace"))
 
 
-def shown(folder: Path, commands: Sequence[str]) -> list[str]:
+def shown(folder: Path, commands: Sequence[str], environment: Mapping[str, str] = NO_VARIABLES) -> list[str]:
     """Return the commands that are safe, run, and show a canary."""
     texts: dict[str, str] = {}
     for command in commands:
@@ -249,7 +292,7 @@ def shown(folder: Path, commands: Sequence[str]) -> list[str]:
             texts[command] = text_to_run(command, folder)
         except ToolFailed:
             continue
-    parts = outputs(folder, list(texts.values())).split("=== ")[1:]
+    parts = outputs(folder, list(texts.values()), environment).split("=== ")[1:]
     assert len(parts) == len(texts)
     return [command for command, part in zip(texts, parts, strict=True) if "CANARY" in part]
 
@@ -280,7 +323,7 @@ def test_no_graded_or_generated_command_shows_a_planted_credential(planted: Path
     files = ("corpus.tsv", "more.tsv", "unseen.tsv", "bypasses.tsv", "attacks.tsv", "everyday.tsv")
     graded = [row.command for name in files for row in rows(name)]
     assert shown(planted, [one for one in graded if "\n" not in one]) == []
-    assert shown(planted, safe_commands(300, seed=7)) == []
+    assert shown(planted, safe_commands(some(300), seed=7)) == []
 
 
 def test_the_credentials_are_there_to_be_shown(planted: Path) -> None:
@@ -319,11 +362,89 @@ def test_a_path_that_leads_elsewhere_is_refused_with_its_name(command: str, plan
     (planted / "notes.py").unlink()
 
 
+def test_a_question_mark_that_stands_for_one_byte_of_a_letter_leads_to_no_credentials(tmp_path: Path) -> None:
+    """As bash reads it with LC_ALL=C."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / ".env").write_text(LINE.format(903))
+    (folder / "aé.csv").symlink_to(".env")
+    commands = ["cat a??.csv", "head -2 ./a??.*"]
+    assert "CANARY" in outputs(folder, commands[:1], {"LC_ALL": "C"})
+    assert shown(folder, commands, {"LC_ALL": "C"}) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep one README.md -e .env",
+        "nl README.md -s .env",
+        "cat README.md -n",
+        "paste README.md -d notes",
+        "head README.md -n 5",
+        "cd src && nl app.py -s ../.env",
+    ],
+)
+def test_an_option_after_an_operand_leads_to_no_credentials(command: str, planted: Path) -> None:
+    """Programs of BSD read it as a file."""
+    for name in ("-n", "5"):
+        (planted / name).unlink(missing_ok=True)
+        (planted / name).symlink_to(".env")
+    assert shown(planted, [command], {"POSIXLY_CORRECT": "1"}) == []
+    for name in ("-n", "5"):
+        (planted / name).unlink()
+
+
+def test_a_file_with_the_name_of_an_option_adds_no_credentials_to_a_search(planted: Path) -> None:
+    """A pattern in the value of an option may match it."""
+    option = planted / "--include=.npmrc"
+    option.write_text("")
+    commands = ["grep -rh '' --include=* .", "grep -rh '' . --include=.n*", "rg '' -uu --glob=*"]
+    assert shown(planted, commands) == []
+    assert "CANARY" in outputs(planted, ["grep -rh '' --include=.n* ."])
+    option.unlink()
+
+
+def test_a_search_leaves_credentials_out_whatever_the_host_sets(planted: Path) -> None:
+    tool = tool_of(Workspace(planted, environment={"POSIXLY_CORRECT": "1", "X": "1"}), "bash")
+    answer = cast(Mapping[str, object], play(use(tool, {"command": "grep -rh one ."})))
+    assert "one plain line" in str(answer["output"])
+    assert "CANARY" not in str(answer["output"])
+
+
 def test_names_and_sizes_of_credentials_are_no_secret(planted: Path) -> None:
     tool = tool_of(Workspace(planted), "bash")
     answer = cast(Mapping[str, object], play(use(tool, {"command": "ls *; stat *.pem; du -sh *"})))
     assert "id_rsa" in str(answer["output"])
     assert "note" not in answer
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.skipif(shutil.which("rg") is None, reason="there is no rg")
+def test_files_of_names_to_ignore_show_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    (tmp_path / "outside").write_text("CANARY[a\nCANARY{a\n")
+    for name in (".ignore", ".rgignore", ".gitignore", "src/.ignore"):
+        (tmp_path / "work" / name).symlink_to(tmp_path / "outside")
+    assert "CANARY" in outputs(tmp_path / "work", ["rg x", "rg x src"])
+    assert shown(tmp_path / "work", ["rg x", "rg --files", "rg x src", "cd src && rg x"]) == []
+
+
+@pytest.mark.promise("S2")
+def test_of_too_many_files_patterns_leave_credentials_out(
+    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "work"
+    shutil.copytree(planted, folder, symlinks=True)
+    shutil.rmtree(folder / ".git")
+    for name in ("docs/API_KEYS.CSV", "docs/Client-Secret.JSON", ".NPMRC.OLD", "src/PRIVATE_KEYS/a"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(LINE.format(902))
+    commands = [one for one in VARIANTS if one.startswith(("grep -", "egrep", "fgrep", "rg", "diff"))]
+    for limit in (0, 1):
+        monkeypatch.setattr(shell, "SEARCHED_NAMES_MAX", limit)
+        assert shown(folder, commands) == []
+    monkeypatch.setattr(shell, "SEARCHED_NAMES_MAX", 0)
+    assert "one plain line" in outputs(folder, [text_to_run("grep -rh one .", folder)])
 
 
 def test_a_search_says_that_it_leaves_names_out(planted: Path) -> None:
@@ -342,7 +463,7 @@ def test_a_file_whose_name_is_an_option_is_refused(tmp_path: Path) -> None:
 def test_a_pattern_may_match_so_many_names_and_no_more(tmp_path: Path) -> None:
     for number in range(PATTERN_NAMES_MAX):
         (tmp_path / f"{number}.md").touch()
-    assert text_to_run("ls *.md", tmp_path) == "ls *.md"
+    assert text_to_run("ls *.md", tmp_path).endswith("\nls *.md")
     (tmp_path / "more.md").touch()
     with pytest.raises(ToolFailed, match="name fewer"):
         text_to_run("ls *.md", tmp_path)
@@ -373,6 +494,7 @@ REFERENCES = (
     "blob-tag annotated-blob tree-tag annotated-tree refs/notes/blob bad-branch FETCH_HEAD blob-tag@{0}"
 )
 """Names of objects that are no commits; the tree is that of `.aws`."""
+ATOMS = ("%(subject) %(contents:subject) %(*subject)", "%(*contents:subject) %(authorname) %(*creator)")
 NAMED = """
 git show {0}
 git show -s {0}
@@ -433,6 +555,7 @@ def test_a_name_of_git_shows_commits_and_no_file_without_its_path(planted: Path)
         *(f"git {words}" for words in whole.split("|")),
         "git show 'blob-tag@{2020-01-02 10:00}'",
         "git show 'main..blob-tag@{a..b}'",
+        *(f"git {words} --format='{atoms}'" for words in ("for-each-ref", "tag") for atoms in ATOMS),
     ]
     try:
         raw = outputs(planted, ["git show blob-tag", "git grep -h '' tree-tag", "git show --tags"])

@@ -17,7 +17,7 @@ from tests.toolbox.web_rig import PUBLIC, Page, redirect, reply, web
 from windlass import Rejected
 from windlass.addresses import URL_CHARS_MAX
 from windlass.toolbox import web_fetch_tool
-from windlass.toolbox.fetch import unpacked
+from windlass.toolbox.fetch import unpack
 from windlass.toolbox.limits import BODY_BYTES_MAX, OUTPUT_LINES_MAX, REDIRECTS_MAX
 from windlass.tools import ToolFailed
 
@@ -115,12 +115,12 @@ def test_an_endless_page_is_cut_at_the_limit() -> None:
 
 def test_packed_pages_are_unpacked_up_to_the_limit_and_not_one_byte_more() -> None:
     at = bytes(BODY_BYTES_MAX)
-    assert unpacked(gzip.compress(at), "gzip") == at
-    assert unpacked(gzip.compress(b"a") + gzip.compress(b"b"), "x-gzip") == b"ab"
+    assert unpack(gzip.compress(at), "gzip") == at
+    assert unpack(gzip.compress(b"a") + gzip.compress(b"b"), "x-gzip") == b"ab"
     with pytest.raises(ToolFailed, match="too large when decompressed"):
-        unpacked(gzip.compress(at) + gzip.compress(b"b"), "gzip")
+        unpack(gzip.compress(at) + gzip.compress(b"b"), "gzip")
     with pytest.raises(ToolFailed, match="damaged"):
-        unpacked(zlib.compress(b"x"), "gzip")
+        unpack(zlib.compress(b"x"), "gzip")
 
 
 @pytest.mark.uncounted
@@ -131,7 +131,7 @@ def test_a_page_that_unpacks_to_a_gigabyte_takes_no_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ToolFailed, match="too large when decompressed"):
-            unpacked(bomb, "gzip")
+            unpack(bomb, "gzip")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -177,7 +177,7 @@ def test_the_error_without_the_web_extra_names_the_package_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "windlass.toolbox.web_connect", raising=False)
     monkeypatch.setitem(sys.modules, "httpcore2", None)
-    with pytest.raises(Rejected, match=r"packages/runtime\[web\]"):
+    with pytest.raises(Rejected, match=r"windlass-runtime\[web\]"):
         web_fetch_tool()
 
 

@@ -9,6 +9,8 @@ from tools.tidy import (
     FUNCTION_LINES_MAX,
     PUBLIC_NAMES_MAX,
     VAGUE_NAMES_MAX,
+    participle_functions,
+    public_classes,
     vague_name_violations,
     vague_names,
     violations,
@@ -79,6 +81,19 @@ def test_vague_names_count_where_a_function_binds_them() -> None:
 def test_a_package_binds_vague_names_no_more_often_than_before() -> None:
     limits = VAGUE_NAMES_MAX["runtime"]
     assert not list(vague_name_violations("runtime", limits))
-    [problem] = vague_name_violations("runtime", {**limits, "found": limits["found"] + 1})
-    assert problem.startswith(f"packages/runtime: local name found: {limits['found'] + 1} times")
+    [problem] = vague_name_violations("runtime", {**limits, "place": limits["place"] + 1})
+    assert problem.startswith(f"packages/runtime: local name place: {limits['place'] + 1} times")
     assert list(vague_name_violations("new", {"one": 1}))
+
+
+def test_public_classes_are_counted_by_name() -> None:
+    assert public_classes("class Row:\n    class Part: ...\n\nclass _Own: ...\n") == {"Row", "Part"}
+
+
+def test_functions_that_are_named_by_a_participle_count_unless_they_are_properties_or_handlers() -> None:
+    text = (
+        "def _told(): ...\ndef spent_tokens(): ...\ndef send(): ...\ndef exceed(): ...\n"
+        "def asked_for_more(): ...\nclass A:\n    @property\n    def settled(self): ...\n"
+        "    @_ON.on(Row)\n    def ended(self): ...\n    def failed(self): ...\n"
+    )
+    assert participle_functions(text) == ["_told", "spent_tokens", "A.failed"]

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.improve.rig import BETTER, GOAL, clerk
+from tests.ledger.rig import BETTER, GOAL, clerk
 from tests.server.test_proposals import thinker
 
 from windlass_server import ImproveSettings, Settings

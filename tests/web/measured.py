@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass import Agent, LLMMessage, LLMUsage, Schedule
 from windlass.evals import Attempt, Case, Check, Contains, Dataset, Datasets, Exact, Experiment
-from windlass.ports.store import Document
+from windlass.ports.documents import Document
 from windlass.testing import Answer, ScriptedModel, say
 from windlass.webhooks import DELIVERY
 from windlass_protocol import JsonObject

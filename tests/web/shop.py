@@ -319,15 +319,15 @@ async def fill(folder: Path) -> None:
         tenants = Tenants(folder, agents(new=at >= RUNS // 2), machine=machine, durability="process")
         async with tenants.use(LOCAL.tenant) as tenant:
             wish = WISHES[at % len(WISHES)].format(1000 + at)
-            handle = await tenant.runtime.start("desk", wish, owner=LOCAL.user)
+            handle = await tenant.runtime.start_run("desk", wish, owner=LOCAL.user)
             async for request in handle.requests():
                 if isinstance(request, Approval):
                     await request.approve(by="ann")
             await handle.wait()
             if at % 6 == 1:
-                await tenant.runtime.feedback(handle.run_id, thumb="up")
+                await tenant.runtime.handle(handle.run_id).feedback(thumb="up")
             if at % len(WISHES) == 5:
-                await tenant.runtime.feedback(handle.run_id, thumb="down", tags=["wrong"])
+                await tenant.runtime.handle(handle.run_id).feedback(thumb="down", tags=["wrong"])
         await tenants.aclose()
     Clocks.current = SystemClock()
 

@@ -63,7 +63,7 @@ def load_spec(folder: Path) -> Spec:
 
 def _read(path: Path) -> dict[str, Json]:
     raw = cast(dict[str, Json], json.loads(path.read_text("utf-8")))
-    _only(raw, path.name, "$schema", "$id", "title", "description", "$defs")
+    check_keywords(raw, path.name, "$schema", "$id", "title", "description", "$defs")
     if raw.get("$schema") != DRAFT or raw.get("$id") != path.name:
         raise SpecError(f"{path.name}: expected $schema {DRAFT} and the file's own name as $id")
     return raw
@@ -91,16 +91,16 @@ def _file(file_name: str, raw: Schema, home: dict[str, str]) -> SpecFile:
             raise SpecError(f"{name}: {key} is also defined in {home[key]}")
         home[key] = name
         definitions.append(_definition(key, body, f"{name}.{key}"))
-    return SpecFile(name, _doc(raw, name), tuple(definitions))
+    return SpecFile(name, read_doc(raw, name), tuple(definitions))
 
 
-def _only(schema: Schema, where: str, *allowed: str) -> None:
+def check_keywords(schema: Schema, where: str, *allowed: str) -> None:
     for keyword in schema:
         if keyword not in allowed:
             raise SpecError(f"{where}: keyword {keyword!r} is not in the dialect")
 
 
-def _doc(schema: Schema, where: str) -> str:
+def read_doc(schema: Schema, where: str) -> str:
     doc = schema.get("description")
     if not isinstance(doc, str) or not doc.endswith("."):
         raise SpecError(f"{where}: needs a description that ends with a full stop")
@@ -110,17 +110,17 @@ def _doc(schema: Schema, where: str) -> str:
 
 
 def _definition(name: str, schema: Schema, where: str) -> Definition:
-    doc = _doc(schema, where)
+    doc = read_doc(schema, where)
     if "properties" in schema:
         return _object(name, schema, where)
     if "allOf" in schema:
-        _only(schema, where, "description", "allOf")
+        check_keywords(schema, where, "description", "allOf")
         return TableDef(name, doc, tuple(_row(case, where) for case in cast(list[Schema], schema["allOf"])))
     if "oneOf" in schema:
-        _only(schema, where, "description", "oneOf")
+        check_keywords(schema, where, "description", "oneOf")
         members = tuple(_ref_name(member, where) for member in cast(list[Schema], schema["oneOf"]))
         return UnionDef(name, doc, members)
-    type_ = _type({key: value for key, value in schema.items() if key != "description"}, where)
+    type_ = read_type({key: value for key, value in schema.items() if key != "description"}, where)
     if isinstance(type_, Choice):
         return EnumDef(name, doc, tuple(str(value) for value in type_.values))
     return AliasDef(name, doc, type_)
@@ -139,7 +139,7 @@ def _row(case: Schema, where: str) -> tuple[str, str]:
 
 def _object(name: str, schema: Schema, where: str) -> ObjectDef:
     allowed = ("type", "properties", "required", "additionalProperties", "oneOf", "allOf")
-    _only(schema, where, "description", *allowed)
+    check_keywords(schema, where, "description", *allowed)
     required = cast(list[str], schema.get("required", []))
     properties = cast(dict[str, Schema], schema["properties"])
     if unknown := set(required) - set(properties):
@@ -149,7 +149,7 @@ def _object(name: str, schema: Schema, where: str) -> ObjectDef:
     fields = tuple(_field(key, body, key in required, f"{where}.{key}") for key, body in properties.items())
     return ObjectDef(
         name,
-        _doc(schema, where),
+        read_doc(schema, where),
         fields,
         is_open=schema["additionalProperties"] is True,
         exactly_one_of=tuple(
@@ -173,7 +173,7 @@ def _field(wire: str, schema: Schema, is_required: bool, where: str) -> Field:
     body = {key: value for key, value in schema.items() if key not in ("description", "default")}
     if "default" in schema and schema["default"] != {}:
         raise SpecError(f"{where}: the only default in the dialect is the empty object")
-    return Field(wire, _doc(schema, where), _type(body, where), is_required, "default" in schema)
+    return Field(wire, read_doc(schema, where), read_type(body, where), is_required, "default" in schema)
 
 
 def _ref_name(schema: Schema, where: str) -> str:
@@ -184,27 +184,27 @@ def _ref_name(schema: Schema, where: str) -> str:
     return found[1]
 
 
-def _type(schema: Schema, where: str) -> Type:
+def read_type(schema: Schema, where: str) -> Type:
     if not schema:
         return Anything()
     if "$ref" in schema:
-        _only(schema, where, "$ref")
+        check_keywords(schema, where, "$ref")
         return Ref(_ref_name(schema, where))
     if "const" in schema:
-        _only(schema, where, "const")
+        check_keywords(schema, where, "const")
         return Choice((cast(Constant, schema["const"]),))
     if "anyOf" in schema:
-        _only(schema, where, "anyOf")
+        check_keywords(schema, where, "anyOf")
         return _either(cast(list[Schema], schema["anyOf"]), where)
     kind = schema.get("type")
     if isinstance(kind, list):
-        _only(schema, where, "type")
+        check_keywords(schema, where, "type")
         return _either([{"type": one} for one in kind], where)
     return _plain(str(kind), schema, where)
 
 
 def _either(options: list[Schema], where: str) -> Type:
-    present = tuple(_type(option, where) for option in options if option.get("type") != "null")
+    present = tuple(read_type(option, where) for option in options if option.get("type") != "null")
     inner = present[0] if len(present) == 1 else Either(present)
     return inner if len(present) == len(options) else Nullable(inner)
 
@@ -212,24 +212,24 @@ def _either(options: list[Schema], where: str) -> Type:
 def _plain(kind: str, schema: Schema, where: str) -> Type:
     match kind:
         case "string" if "enum" in schema:
-            _only(schema, where, "type", "enum")
+            check_keywords(schema, where, "type", "enum")
             return Choice(tuple(_enum_value(value, where) for value in cast(list[str], schema["enum"])))
         case "string":
             return _text(schema, where)
         case "integer" | "number":
             return _number(kind, schema, where)
         case "boolean":
-            _only(schema, where, "type")
+            check_keywords(schema, where, "type")
             return Boolean()
         case "array":
-            _only(schema, where, "type", "items", "minItems", "maxItems")
+            check_keywords(schema, where, "type", "items", "minItems", "maxItems")
             low, high = cast(int | None, schema.get("minItems")), cast(int | None, schema.get("maxItems"))
-            return Listing(_type(_inner(schema, "items", where), where), low, high)
+            return Listing(read_type(_inner(schema, "items", where), where), low, high)
         case "object":
-            _only(schema, where, "type", "additionalProperties")
+            check_keywords(schema, where, "type", "additionalProperties")
             if schema.get("additionalProperties") is True:
                 return AnyObject()
-            return Mapped(_type(_inner(schema, "additionalProperties", where), where))
+            return Mapped(read_type(_inner(schema, "additionalProperties", where), where))
         case _:
             raise SpecError(f"{where}: type {kind!r} is not in the dialect")
 
@@ -248,7 +248,7 @@ def _enum_value(value: str, where: str) -> str:
 
 
 def _text(schema: Schema, where: str) -> Text:
-    _only(schema, where, "type", "minLength", "maxLength", "pattern", "format")
+    check_keywords(schema, where, "type", "minLength", "maxLength", "pattern", "format")
     pattern = cast(str | None, schema.get("pattern"))
     if pattern is not None and not _PORTABLE_PATTERN.fullmatch(pattern):
         raise SpecError(f"{where}: languages read this pattern differently: {pattern}")
@@ -259,7 +259,7 @@ def _text(schema: Schema, where: str) -> Text:
 
 
 def _number(kind: str, schema: Schema, where: str) -> Number:
-    _only(schema, where, "type", "minimum", "maximum")
+    check_keywords(schema, where, "type", "minimum", "maximum")
     low = cast(float | None, schema.get("minimum"))
     high = cast(float | None, schema.get("maximum"))
     if kind == "number":

@@ -42,7 +42,7 @@ from tools.gen.model import (
 from tools.gen.order import ordered
 
 WIDTH = 110
-RENAMED = {"from": "start", "schema": "json_schema"}
+RENAMED = {"schema": "json_schema"}
 """Attributes that are a word of Python, or would hide something of pydantic's BaseModel."""
 BUILT_IN = ("JsonObject",)
 """Definitions that _wire.py writes by hand."""

@@ -31,6 +31,7 @@ from tools.gen.python import PACKAGE, RENAMED, attribute, docstring, formatted, 
 
 STRUCTS: Final = (
     *("ActionError", "BudgetUsage", "ContentRef", "PolicyDecision", "PolicyRef"),
+    *("CacheLoss", "Price", "PricePart", "PromptCache", "Reservation"),
     *("RuntimeActionRequest", "RuntimeActionResult", "Usage"),
 )
 """Objects inside of bodies that are structs; others are models, because applications hold them as such."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.compaction import Origin, estimate_tokens, mark, summary_message
+from windlass_harness.compaction import MessageOrigin, estimate_tokens, mark, summary_message
 from windlass_protocol import (
     AssistantMessage,
     CompactionConfig,
@@ -28,7 +28,7 @@ def user(text: str) -> UserMessage:
 
 
 def context(text: str) -> UserMessage:
-    return mark(UserMessage(content=text), Origin.CONTEXT)
+    return mark(UserMessage(content=text), MessageOrigin.CONTEXT)
 
 
 def system(text: str) -> SystemMessage:

@@ -16,7 +16,7 @@ from tests.harness.compaction.test_planning import LONG, size, work
 from windlass_harness.compaction import (
     CompactionPlan,
     Estimate,
-    Origin,
+    MessageOrigin,
     apply,
     estimate_tokens,
     mark,
@@ -138,7 +138,7 @@ def test_the_last_summary_goes_in_whole_and_apart_and_old_pins_not_at_all() -> N
     assert earlier.strip() in before
     assert "last summary" not in after
     assert "old todo" not in text
-    assert mark(user("old todo"), Origin.PINNED) in once
+    assert mark(user("old todo"), MessageOrigin.PINNED) in once
 
 
 @pytest.mark.parametrize("window", [None, 1500])

@@ -7,7 +7,7 @@ from tests.harness.compaction.histories import calls, result, results, says, use
 
 from windlass_harness.compaction import (
     SUMMARY_HEAD,
-    Origin,
+    MessageOrigin,
     clip_middle,
     clip_tokens,
     compact,
@@ -112,12 +112,12 @@ def test_a_summary_message_can_be_read_back_whole() -> None:
     assert summary_of(message) == "x" * 10_000
     assert str(message.content).startswith(SUMMARY_HEAD)
     assert summary_of(user(SUMMARY_HEAD + "not one")) is None
-    of_parts = mark(UserMessage(content=(TextPart(text="odd"),)), Origin.SUMMARY)
+    of_parts = mark(UserMessage(content=(TextPart(text="odd"),)), MessageOrigin.SUMMARY)
     assert summary_of(of_parts) is None
 
 
 def test_a_compaction_replaces_all_that_earlier_ones_put_there() -> None:
-    todo = mark(user("old todo"), Origin.PINNED)
+    todo = mark(user("old todo"), MessageOrigin.PINNED)
     history = [summary_message("old"), todo, user("task"), summary_message("odd"), says("last")]
     assert compact(history, summary="new", kept_from=1, pinned=[user("pin")]) == (
         summary_message("new"),

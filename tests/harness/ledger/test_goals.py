@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 from tests.harness.ledger.samples import answer, decision, run
 
-from windlass_harness.ledger import Attempt, Verdict, run_facts
+from windlass_harness.ledger import Attempt, CriterionVerdict, run_facts
 from windlass_harness.ledger.goals import (
     EXPLANATION_CHARS_MAX,
     Measure,
@@ -18,7 +18,7 @@ from windlass_harness.ledger.goals import (
     is_near,
     judged_decision,
     keeps_within,
-    measured,
+    measure_run,
     obeys,
     score,
 )
@@ -71,18 +71,26 @@ def test_a_run_keeps_within_a_limit_or_not(measure: Measure, used: int) -> None:
     found = Attempt(made, steps=3)
     assert keeps_within(found, measure, most=used) == (1, "")
     assert keeps_within(found, measure, most=used - 1) == (0, f"{used} {measure}, limit {used - 1}")
-    assert measured(Attempt(run()), measure) == 0
+    assert measure_run(Attempt(run()), measure) == 0
+
+
+def test_a_cost_that_is_not_known_stays_within_no_limit() -> None:
+    why = "the cost is not known: a model has no price"
+    for usage in (None, Usage(input_tokens=40, output_tokens=2)):
+        made = run(answer(), status=DONE, usage=usage)
+        assert keeps_within(Attempt(made, steps=1), "cost_micros", most=10**9) == (0, why)
+        assert keeps_within(Attempt(made, steps=0), "cost_micros", most=0) == (1, "")
 
 
 def test_tokens_of_a_recorded_run_are_those_of_its_decisions() -> None:
     counted = run().metrics.model_copy(update={"total_tokens": 11})
     assert isinstance(counted, RunMetrics)
-    assert measured(Attempt(run(metrics=counted)), "tokens") == 11
+    assert measure_run(Attempt(run(metrics=counted)), "tokens") == 11
 
 
 def test_a_goal_is_reached_if_all_constraints_hold_and_enough_criteria_are_met() -> None:
-    good, half = Verdict("a", 1), Verdict("b", 0.5, "not all", weight=3)
-    broken = Verdict("c", 0, "too much", is_required=True)
+    good, half = CriterionVerdict("a", 1), CriterionVerdict("b", 0.5, "not all", weight=3)
+    broken = CriterionVerdict("c", 0, "too much", is_required=True)
     done = attempt()
     assert score(done, [], pass_score=1).is_reached
     assert score(done, [good], pass_score=1).is_reached
@@ -94,7 +102,7 @@ def test_a_goal_is_reached_if_all_constraints_hold_and_enough_criteria_are_met()
 
 
 def test_a_run_that_did_not_complete_reaches_nothing() -> None:
-    found = score(Attempt(run()), [Verdict("a", 1)], pass_score=0)
+    found = score(Attempt(run()), [CriterionVerdict("a", 1)], pass_score=0)
     assert (found.is_reached, found.score) == (False, 0)
     assert found.explanation == "completed: the run is failed"
     found = score(Attempt(run(), error="no key"), [], pass_score=0)
@@ -103,7 +111,7 @@ def test_a_run_that_did_not_complete_reaches_nothing() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 10))))
 def test_a_score_is_between_0_and_1(parts: list[tuple[float, float]]) -> None:
-    verdicts = [Verdict("v", value, weight=weight) for value, weight in parts]
+    verdicts = [CriterionVerdict("v", value, weight=weight) for value, weight in parts]
     assert 0 <= score(attempt(), verdicts, pass_score=1).score <= 1 + 1e-9
 
 
@@ -115,10 +123,10 @@ def test_a_judgement_is_about_the_answer_or_the_decision_to_blame() -> None:
 
 
 def test_a_score_is_kept_as_the_judgement_of_a_decision() -> None:
-    found = evaluation(score(attempt(), [Verdict("a", 0.5)], pass_score=1))
+    found = evaluation(score(attempt(), [CriterionVerdict("a", 0.5)], pass_score=1))
     assert (found.goal_aligned, found.outcome_quality, found.explanation) == (False, 0.5, "a: not met")
     assert evaluation(score(attempt(), [], pass_score=1)).explanation == "All criteria are met."
-    long = score(attempt(), [Verdict("a", 0, "x" * 9_999)], pass_score=1)
+    long = score(attempt(), [CriterionVerdict("a", 0, "x" * 9_999)], pass_score=1)
     assert len(long.explanation) == EXPLANATION_CHARS_MAX
 
 

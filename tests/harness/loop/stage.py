@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.compaction import completed_data, plan, plan_eviction
+from windlass_harness.compaction import completion_data, plan, plan_eviction
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -40,7 +40,7 @@ from windlass_harness.loop.events import (
     StateChange,
 )
 from windlass_harness.loop.notes import CONSENTED
-from windlass_harness.loop.rules import DEFAULT_RULES, RequestedCall, Rules
+from windlass_harness.loop.rules import CallPrice, ModelTerms, RequestedCall, Rules
 from windlass_harness.loop.state import LoopState, dump_loop
 from windlass_harness.loop.subagents import REPORT
 from windlass_harness.loop.take import take
@@ -77,6 +77,8 @@ START: Final = datetime(2026, 1, 31, 9, tzinfo=UTC)
 ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
 VERSION: Final = "v1"
 STEPS_OF_A_TEST_MAX: Final = 500
+FREE: Final = Rules(terms={None: ModelTerms((CallPrice(0, 0),), 1_000)})
+"""The rules of most tests: nothing is set aside for their models, so a cost is what they report."""
 
 
 def moment(ms: int) -> Moment:
@@ -93,7 +95,7 @@ class Session:
     """A session in memory that proves every record valid and every plan pure."""
 
     def __init__(
-        self, records: Iterable[Record] = (), *, epoch: int = 1, rules: Rules = DEFAULT_RULES, ms: int = 0
+        self, records: Iterable[Record] = (), *, epoch: int = 1, rules: Rules = FREE, ms: int = 0
     ) -> None:
         self.state = LoopState()
         self.records: list[Record] = []
@@ -402,7 +404,7 @@ class World:
         if fails:
             made = plan_eviction(messages, effect.config, overhead_tokens=effect.overhead_tokens)
         summary = self.summary if made.needs_summary else None
-        data = completed_data(made, summary, model_id="m", sequence=turn.sequence, turn_id=turn.turn_id)
+        data = completion_data(made, summary, model_id="m", sequence=turn.sequence, turn_id=turn.turn_id)
         usage = records.Usage(input_tokens=4, output_tokens=1)
         if fails:
             fallback = None if made.is_empty else data
@@ -472,7 +474,7 @@ def report(call_id: str, child_run_id: str, **more: JsonValue) -> JsonObject:
     return {**told, "output": "helped", "steps": 2, "toolCalls": 1, "usage": used, **more}
 
 
-def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
+def asked(*answers: ModelAnswered, rules: Rules = FREE, **body: JsonValue) -> Session:
     """A session with a run in which the model gave these answers in order."""
     session = Session(rules=rules)
     session.tell(run_asked(**body))

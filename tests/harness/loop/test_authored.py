@@ -10,7 +10,6 @@ from tests.harness.loop.stage import (
     begin_all,
     call,
     calls,
-    interrupt,
     returned,
     run_asked,
     says,
@@ -33,16 +32,6 @@ TWO = [[calls(call("keep", "c-1", n=1))], [calls(call("keep", "c-2", n=2), call(
 BOTH: JsonObject = {"count": 2, "c-1": {"n": 1}, "c-2": {"n": 2}}
 
 
-def test_a_state_change_of_a_call_is_recorded_right_before_its_result() -> None:
-    session = asked(calls(call("keep", n=1)))
-    (effect,) = begin_all(session)
-    event = replace(returned(effect.call_id), state=StateChange({"a": [1]}, ("b",)))
-    assert session.done(effect, event) == ["session.state_changed", "action.result"]
-    assert session.data("session.state_changed") == {"set": {"a": [1]}, "removed": ["b"]}
-    assert session.records[-2].run_id == "r1"
-    assert session.state.session.authored == {"a": [1]}
-
-
 def test_a_call_that_keeps_nothing_leaves_no_record_of_it() -> None:
     session = asked(calls(call("look")))
     (effect,) = begin_all(session)
@@ -55,56 +44,12 @@ def test_a_state_change_omits_empty_fields() -> None:
     assert data_of(StateChange({}).body) == {}
 
 
-def test_a_second_result_of_a_call_changes_no_state() -> None:
-    session = asked(calls(call("keep")))
-    (effect,) = begin_all(session)
-    event = replace(returned(effect.call_id), state=StateChange({"a": 1}))
-    session.done(effect, event)
-    before = len(session.records)
-    session.tell(replace(event, state=StateChange({"a": 2})))
-    assert len(session.records) == before
-    assert session.state.session.authored == {"a": 1}
-
-
-def test_of_calls_side_by_side_the_last_result_wins_for_each_key() -> None:
-    session = asked(calls(call("keep", "c-1"), call("keep", "c-2")))
-    first, second = begin_all(session)
-    session.done(second, replace(returned(second.call_id), state=StateChange({"both": 2, "b": 2})))
-    session.done(first, replace(returned(first.call_id), state=StateChange({"both": 1, "a": 1}, ("b",))))
-    assert session.state.session.authored == {"both": 1, "a": 1}
-
-
-def test_the_state_persists_to_the_next_run_and_is_not_sent_to_the_model() -> None:
-    session = World(TWO).drive(Session(), run_asked())
-    assert session.end == "completed"
-    assert session.state.session.authored == BOTH
-    told = [message.model_dump_json() for message in session.state.session.history.messages]
-    assert not any("count" in one for one in told)
-    World([[calls(call("keep", "c-3"))], [says()]]).drive(session, run_asked("r2"))
-    assert session.state.session.authored["count"] == 3
-
-
 def test_the_state_survives_a_fold_and_a_snapshot() -> None:
     session = World(TWO).drive(Session(), run_asked())
     assert fold_session(session.records).authored == BOTH
     loaded = load_loop(dump_loop(session.state))
     assert loaded is not None
     assert loaded.session.authored == BOTH
-
-
-def test_a_crash_at_any_append_repeats_a_call_with_the_state_as_it_was() -> None:
-    before = World(TWO).drive(Session(), run_asked())
-    opening = before.types.index("message.received") + 1
-    appends = [
-        cut
-        for cut in range(opening, len(before.records) + 1)
-        if before.records[cut - 1].type != "session.state_changed"
-    ]
-    assert len(appends) > 20
-    for cut in appends:
-        after = World(TWO).drive(interrupt(before, cut))
-        assert after.end == "completed"
-        assert after.state.session.authored == BOTH, f"after record {cut}"
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,24 @@
 """Cancelling: at every stage, once, and never the wrong run."""
 
-from typing import Any
-
-import pytest
 from tests.harness.loop.stage import (
     ASK,
-    CONTRACT,
     STOP,
     JsonObject,
     Session,
     World,
     asked,
-    bad,
     begin_all,
     call,
     calls,
     error,
-    failure,
-    interrupt,
     judge_all,
     judged,
-    returned,
     run_asked,
     says,
 )
-from tests.harness.loop.test_calls import outputs
+from tests.harness.loop.test_take_calls import outputs
 
 from windlass_harness.loop.events import (
-    AnswersGiven,
     CancelRequested,
     JudgeCall,
     RunRefused,
@@ -35,14 +26,13 @@ from windlass_harness.loop.events import (
     Stopped,
 )
 from windlass_harness.views import fold_runs
-from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
+from windlass_harness.views.history import NOT_EXECUTED
 from windlass_protocol import (
     CausalIds,
     EffectClass,
     ErrorCode,
     ErrorInfo,
     ErrorKind,
-    InputResponse,
     RetryClass,
 )
 
@@ -87,26 +77,6 @@ def test_a_task_that_is_cancelled_is_over() -> None:
     assert session.data("session.failed")["code"] == "cancelled"
 
 
-@pytest.mark.parametrize(
-    ("late", "wrote"),
-    [
-        (says("too late"), ["message.completed", "step.completed"]),
-        (failure(), ["step.retrying"]),
-        (failure(RetryClass.NOT_RETRYABLE), ["step.failed"]),
-    ],
-)
-def test_a_run_that_is_cancelled_while_the_model_answers_ends_when_it_is_done(
-    late: object, wrote: list[str]
-) -> None:
-    session = asked()
-    (effect,) = session.turn()
-    cancel(session)
-    assert session.turn() == []
-    assert session.end is None
-    assert session.done(effect, late) == wrote  # pyright: ignore[reportArgumentType] - any of the events above
-    assert_cancelled(session)
-
-
 def test_calls_of_an_answer_that_comes_after_the_cancel_are_not_made() -> None:
     session = asked()
     (effect,) = session.turn()
@@ -132,37 +102,6 @@ def test_a_judgement_after_the_cancel_begins_nothing() -> None:
     assert session.done(effect, judged(effect)) == []
     assert_cancelled(session)
     assert outputs(session) == [("c-send", NOT_EXECUTED)]
-
-
-def test_a_tool_result_after_the_cancel_is_recorded() -> None:
-    session = asked(calls(call("send", "a"), call("send", "b")))
-    first, second = begin_all(session)
-    cancel(session)
-    session.done(first, returned("a", 1))
-    assert session.end is None
-    del session.under_way[second.key]
-    assert_cancelled(session)
-    assert outputs(session) == [("a", 1), ("b", INTERRUPTED)]
-
-
-def test_a_run_that_waits_for_a_person_is_cancelled_at_once() -> None:
-    session = asked(calls(call("pay")))
-    judge_all(session, ASK)
-    session.turn()
-    (request_id,) = session.state.session.requests
-    assert session.tell(CANCEL) == ["run.cancel_requested", "input.resolved", "approval.settled"]
-    assert session.data("input.resolved")["resolutions"] == [
-        {"requestId": request_id, "outcome": "cancelled", "kind": "approval"}
-    ]
-    assert session.data("approval.settled") == {
-        "requestId": request_id,
-        "outcome": "cancelled",
-        "reason": "The run was cancelled.",
-    }
-    assert not session.state.session.requests
-    late = AnswersGiven((InputResponse(request_id=request_id, option_id="approve"),))
-    assert session.tell(late) == ["approval.candidate"], "an approval after the cancel only leaves a trace"
-    assert_cancelled(session)
 
 
 def test_a_run_that_fails_while_a_request_is_open_closes_it() -> None:
@@ -201,29 +140,6 @@ def test_a_run_that_is_cancelled_during_a_call_names_the_call_with_an_unknown_ou
     )
 
 
-def test_a_run_that_waits_for_another_attempt_is_cancelled_at_once() -> None:
-    session = asked()
-    (effect,) = session.turn()
-    session.done(effect, failure(after=60_000))
-    cancel(session)
-    assert_cancelled(session)
-
-
-def test_a_run_is_cancelled_while_its_output_is_checked() -> None:
-    session = asked(says("x"), contract={**CONTRACT, "maxRepairAttempts": 0})
-    (effect,) = session.turn()
-    cancel(session)
-    assert session.done(effect, bad()) == []
-    assert_cancelled(session)
-
-
-def test_a_run_that_is_stopped_while_it_is_being_cancelled_is_cancelled() -> None:
-    session = asked()
-    cancel(session)
-    assert session.tell(Stopped(error())) == []
-    assert_cancelled(session)
-
-
 def test_a_run_that_is_to_fail_may_still_be_cancelled() -> None:
     session = asked(calls(call("look", "a"), call("stop", "b")))
     first, second = session.turn()
@@ -235,20 +151,6 @@ def test_a_run_that_is_to_fail_may_still_be_cancelled() -> None:
     cancel(session)
     session.under_way.clear()
     assert_cancelled(session)
-
-
-@pytest.mark.parametrize("stage", range(4))
-def test_the_next_owner_ends_a_run_that_was_being_cancelled(stage: int) -> None:
-    session = asked(*([calls(call("send"))] if stage else []))
-    if stage > 1:
-        begin_all(session)
-    cancel(session)
-    if stage > 2:
-        session.under_way.clear()
-        session.turn()
-    after = interrupt(session, len(session.records))
-    assert after.turn() == []
-    assert after.end == "cancelled"
 
 
 def withdrawn(run_id: str = "r2", **more: str) -> RunWithdrawn:
@@ -274,18 +176,6 @@ def test_a_run_that_is_cancelled_before_its_turn_ends_without_touching_the_one_u
     assert (runs["r1"].status, runs["r2"].status) == ("waiting", "cancelled")
     assert runs["r2"].result is not None
     assert runs["r2"].is_cancel_requested
-
-
-def test_a_withdrawn_run_without_a_reason_ends_without_a_reason() -> None:
-    session = asked()
-    session.tell(withdrawn())
-    assert session.data("run.cancel_requested") == {"runId": "r2"}
-    assert "reason" not in session.data("run.cancelled")
-
-
-def test_a_run_that_has_begun_cannot_be_withdrawn() -> None:
-    session = asked()
-    assert session.tell(withdrawn("r1")) == []
 
 
 ERROR = ErrorInfo(
@@ -317,22 +207,6 @@ def test_a_run_that_cannot_begin_ends_without_touching_the_one_under_way() -> No
 def test_a_run_that_has_begun_cannot_be_refused() -> None:
     session = asked()
     assert session.tell(refused("r1")) == []
-
-
-def test_a_call_that_is_under_way_when_its_run_is_cancelled_has_an_unknown_outcome() -> None:
-    session = asked(calls(call("pay"), call("look", call_id="c2")))
-    begin_all(session)
-    cancel(session)
-    session.under_way.clear()
-    session.turn()
-    assert session.end == "cancelled"
-    found: list[Any] = [one.data for one in session.records if one.type == "action.result"]
-    assert [one["error"]["code"] for one in found] == ["outcome_unknown", "cancelled"], "the other only reads"
-    result = fold_runs(session.records).runs["r1"].result
-    assert result is not None
-    assert result.error is not None
-    assert (result.error.code, "pay" in result.error.message) == ("ambiguous", True)
-    assert "look" not in result.error.message
 
 
 def test_a_run_cancelled_during_a_read_ends_without_an_ambiguous_error_and_with_the_reason() -> None:

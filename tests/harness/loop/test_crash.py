@@ -5,6 +5,7 @@ Nothing done is done again, and the run ends all the same.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import pytest
 from pydantic import JsonValue
@@ -130,6 +131,13 @@ def cuts(session: Session) -> list[int]:
     return [0, *range(opening, len(session.records) + 1)]
 
 
+@cache
+def recoveries(name: str) -> list[tuple[list[Record], Session, World]]:
+    """For a crash after every record: the records before it, and the session and the world at the end."""
+    before = whole(SCENES[name])
+    return [(before.records[:cut], *went_on(SCENES[name], before, cut)) for cut in cuts(before)]
+
+
 @pytest.mark.parametrize(
     "name", ["compactions", "a compaction that is tried again", "a compaction without a model"]
 )
@@ -182,14 +190,12 @@ def test_a_run_without_a_crash_ends_as_it_should(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_a_run_ends_in_one_terminal_record_wherever_it_was_interrupted(name: str) -> None:
-    before = whole(SCENES[name])
-    for cut in cuts(before):
-        after, _ = went_on(SCENES[name], before, cut)
+    for records, after, _ in recoveries(name):
         ends = [kind for kind in after.types if kind in ENDS]
-        assert len(ends) == 1, (cut, after.types)
-        assert after.end == SCENES[name].end, (cut, after.types)
+        assert len(ends) == 1, (len(records), after.types)
+        assert after.end == SCENES[name].end, (len(records), after.types)
         turn_ends = [at for at, kind in enumerate(after.types) if kind in TURN_ENDS]
-        assert turn_ends, cut
+        assert turn_ends, len(records)
         assert max(turn_ends) < after.types.index(ends[0]), "the turn ends before its run"
 
 
@@ -198,26 +204,20 @@ TURN_ENDS = ("turn.completed", "turn.failed", "turn.cancelled")
 
 @pytest.mark.parametrize("name", SCENES)
 def test_an_effect_that_is_finished_is_never_repeated(name: str) -> None:
-    before = whole(SCENES[name])
-    for cut in cuts(before):
-        _, world = went_on(SCENES[name], before, cut)
-        done = finished(before.records[:cut])
-        assert done.isdisjoint(world.ledger), cut
+    for records, _, world in recoveries(name):
+        assert finished(records).isdisjoint(world.ledger), len(records)
         assert len(world.ledger) == len(set(world.ledger)), "nor twice after the crash"
 
 
 @pytest.mark.parametrize("name", SCENES)
 def test_an_interrupted_effect_is_repeated_under_its_key_or_parked(name: str) -> None:
-    before = whole(SCENES[name])
-    for cut in cuts(before):
-        records = before.records[:cut]
-        if any(kind in (*TURN_ENDS, *ENDS) for kind in (one.type for one in records)):
+    for records, after, world in recoveries(name):
+        if any(one.type in (*TURN_ENDS, *ENDS) for one in records):
             break
         open_calls = {one: started(records)[one] for one in started(records).keys() - finished(records)}
-        after, world = went_on(SCENES[name], before, cut)
         once = {one for one, record in open_calls.items() if record.data["effect"] == "once"}
-        assert parked(after) == once, cut
-        assert open_calls.keys() <= set(world.ledger), cut
+        assert parked(after) == once, len(records)
+        assert open_calls.keys() <= set(world.ledger), len(records)
 
 
 @pytest.mark.parametrize("name", ["calls of every kind", "approvals", "retries", "a changed call"])

@@ -1,25 +1,22 @@
-"""Deliveries: at most once for each key, and unknown after an interruption."""
+"""DeliveryStates: at most once for each key, and unknown after an interruption."""
 
 from typing import Any
 
 from tests.harness.loop.stage import Session, run_asked, says
 
-from windlass_harness.loop.delivery import INTERRUPTED, errands, joined
+from windlass_harness.loop.delivery import INTERRUPTED, errands, join_ids
 from windlass_harness.loop.events import (
-    CallHooks,
     CancelRequested,
     Deliver,
     DeliverySettled,
     Effect,
-    HooksRan,
     OutputChecked,
     is_errand,
 )
 from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import dump_loop, load_loop
-from windlass_harness.views.runs import Deliveries
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, HookStatus, JsonObject, RetryClass, RunMode
-from windlass_protocol.generated import records
+from windlass_harness.views.runs import DeliveryStates
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
 from windlass_protocol.limits import ID_CHARS_MAX
 
 BOX = SinkRule("box")
@@ -82,13 +79,6 @@ def test_a_delivery_is_intended_with_the_end_of_its_run_and_made_once() -> None:
     assert one.stages() == {"r1/box": "completed"}
 
 
-def test_a_delivery_without_a_receipt_is_made_all_the_same() -> None:
-    one = completed(BOX)
-    (effect,) = one.left()
-    one.settle(effect)
-    assert "receipt" not in one.data("delivery.completed")
-
-
 def test_a_delivery_that_a_crash_interrupted_is_unknown_and_not_made_again() -> None:
     one = completed(BOX)
     one.left()
@@ -99,14 +89,6 @@ def test_a_delivery_that_a_crash_interrupted_is_unknown_and_not_made_again() -> 
     assert after.left() == []
     assert after.stages() == {"r1/box": "unknown"}
     assert after.tell(DeliverySettled("r1/box")) == []
-
-
-def test_an_interrupted_delivery_of_a_session_without_a_run_is_unknown() -> None:
-    one = Errands()
-    assert one.left() == []
-    one.write("delivery.intended", {"deliveryId": "d", "sinkId": "box", "dedupeKey": "k", "kind": "other"})
-    assert one.left() == []
-    assert one.stages() == {"d": "unknown"}
 
 
 def test_a_failure_says_why_and_gives_the_key_back() -> None:
@@ -126,17 +108,6 @@ def test_an_unknown_outcome_keeps_the_key() -> None:
     completed(run_id="r2", one=one)
     assert one.left() == []
     assert one.stages() == {"r1/box": "unknown", "r2/box": "deduped"}
-
-
-def test_a_sink_takes_one_output_of_a_session_if_that_is_its_rule() -> None:
-    one = completed(SinkRule("box", Dedupe.SESSION))
-    (effect,) = one.left()
-    one.settle(effect)
-    completed(run_id="r2", text="more", one=one)
-    assert one.left() == []
-    deduped = one.data("delivery.deduped")
-    assert (deduped["deliveryId"], deduped["dedupeKey"]) == ("r2/box", "s1/box")
-    assert one.left() == []
 
 
 def test_a_sink_takes_the_same_output_once_if_that_is_its_rule() -> None:
@@ -192,31 +163,12 @@ def test_a_run_under_way_has_nothing_left_to_do() -> None:
     assert one.left() == []
 
 
-def test_the_last_hooks_of_a_run_are_called_once() -> None:
-    one = completed(one=Errands(rules=Rules(hook_points=frozenset({AFTER_RUN_TERMINAL}))))
-    (effect,) = one.left()
-    assert isinstance(effect, CallHooks)
-    assert one.left() == []
-    note = records.HookCompleted(hook_id="h", point=AFTER_RUN_TERMINAL, status=HookStatus.COMPLETED)
-    one.done(effect, HooksRan(AFTER_RUN_TERMINAL, "r1", (note,), agent_id="helper"))
-    assert one.left() == []
-
-
 def test_deliveries_survive_in_a_snapshot() -> None:
     one = completed(BOX)
     one.left()
     restored = load_loop(dump_loop(one.state))
     assert restored is not None
     assert restored.deliveries == one.state.deliveries
-
-
-def test_a_task_delivers_as_a_conversation_does() -> None:
-    one = Errands(rules=Rules(sinks=(BOX,)))
-    one.tell(run_asked(mode=RunMode.TASK.value))
-    (effect,) = one.turn()
-    one.done(effect, says())
-    one.turn()
-    assert len(one.left()) == 1
 
 
 def test_a_completed_delivery_without_an_intent_changes_nothing() -> None:
@@ -226,17 +178,17 @@ def test_a_completed_delivery_without_an_intent_changes_nothing() -> None:
 
 
 def test_no_two_names_make_one_key() -> None:
-    assert joined("a/b", "c") != joined("a", "b/c")
-    assert joined("a%2Fb", "c") != joined("a/b", "c")
-    assert joined("r" * (ID_CHARS_MAX - 2), "b") == "r" * (ID_CHARS_MAX - 2) + "/b"
-    long = joined("r" * (ID_CHARS_MAX - 1), "b")
+    assert join_ids("a/b", "c") != join_ids("a", "b/c")
+    assert join_ids("a%2Fb", "c") != join_ids("a/b", "c")
+    assert join_ids("r" * (ID_CHARS_MAX - 2), "b") == "r" * (ID_CHARS_MAX - 2) + "/b"
+    long = join_ids("r" * (ID_CHARS_MAX - 1), "b")
     assert long.startswith("sha256:")
-    assert long != joined("r" * ID_CHARS_MAX, "b")
+    assert long != join_ids("r" * ID_CHARS_MAX, "b")
 
 
 def test_records_about_other_things_are_no_deliveries() -> None:
     one = completed()
-    deliveries = Deliveries()
+    deliveries = DeliveryStates()
     for record in one.records:
         deliveries.apply(record)
-    assert deliveries == Deliveries()
+    assert deliveries == DeliveryStates()

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 from pydantic import JsonValue
 from tests.harness.loop.stage import (
+    FREE,
     TOOLS,
-    USED,
     JsonObject,
     Session,
     asked,
@@ -25,7 +25,6 @@ from tests.harness.loop.stage import (
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import (
     AnswersGiven,
-    CallAsks,
     CallModel,
     CallReturned,
     CancelRequested,
@@ -37,16 +36,24 @@ from windlass_harness.loop.events import (
     OutputChecked,
     ReviewReport,
     RunRefused,
-    RunTool,
     RunWithdrawn,
     Stopped,
 )
-from windlass_harness.loop.rules import DEFAULT_RULES, RequestedCall, Rules
+from windlass_harness.loop.rules import RequestedCall, Rules
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.take import take
 from windlass_harness.record import Post
-from windlass_protocol import ActionStatus, ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass, Taint
+from windlass_protocol import (
+    ActionStatus,
+    BudgetLimits,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    InputResponse,
+    RetryClass,
+    Taint,
+)
 
 CHILD = "subagent:r1/0/c-child"
 PARENT: JsonObject = {
@@ -98,7 +105,7 @@ def judge(session: Session) -> list[Post]:
     return told
 
 
-def waiting(*asks: RequestedCall, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
+def waiting(*asks: RequestedCall, rules: Rules = FREE, **body: JsonValue) -> Session:
     """A session with a run that waits for its subagents."""
     session = asked(calls(*(asks or (call("child"),))), rules=rules, **body)
     judge(session)
@@ -186,20 +193,6 @@ def test_a_subagent_works_for_the_owner_of_its_callers_session() -> None:
     assert post.body["owner"] == "ann"
 
 
-def test_a_run_that_waits_for_a_subagent_holds_nothing_and_performs_nothing() -> None:
-    session = waiting()
-    assert session.types[-2:] == ["turn.waiting", "run.waiting"]
-    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent", "usage": USED}
-    assert (session.plan().is_empty, session.plan().wake_at_ms, session.under_way) == (True, None, {})
-
-
-def test_a_new_owner_recovers_nothing_of_a_call_that_a_subagent_works_for() -> None:
-    before = waiting()
-    after = interrupt(before, len(before.records))
-    assert after.turn() == []
-    assert after.records == before.records
-
-
 @pytest.mark.parametrize(
     ("rules", "body", "code"),
     [
@@ -234,6 +227,52 @@ def test_a_subagent_gets_the_smaller_of_its_own_limits_and_its_share() -> None:
         "maxCostMicros": 495,
         "maxWallMs": 990,
     }
+
+
+def test_what_is_lent_to_a_subagent_is_not_lent_again_until_it_reports() -> None:
+    """A program calls its subagents one after another: each is judged as if it were the only one."""
+    body: JsonObject = {"maxTokens": 1_010, "maxCostMicros": 1_010, "maxSteps": 101, "maxToolCalls": 102}
+    session = asked(calls(call("child"), call("child", "c-2"), call("child", "c-3")), budget=body)
+    tool = TOOLS["child"].delegation
+    assert tool is not None
+    first, second, third = [one for one in session.turn() if isinstance(one, JudgeCall)]
+    (post,) = posts(session, replace(judged(first), delegation=replace(tool, parts=1)))
+    half = {"maxTokens": 600, "maxCostMicros": 700, "maxSteps": 60, "maxToolCalls": 60}
+    assert isinstance(post.body["budget"], dict)
+    assert post.body["budget"]["maxTokens"] == 1_000
+    assert session.data("subagent.called")["lent"] == post.body["budget"]
+    session.state.note("c-child").lent = BudgetLimits.model_validate(half)
+    (post,) = posts(session, replace(judged(second), delegation=replace(tool, parts=1)))
+    assert post.body["budget"] == {
+        "maxTokens": 400,
+        "maxCostMicros": 300,
+        "maxSteps": 40,
+        "maxToolCalls": 39,
+    }
+    session.tell(replace(judged(third), delegation=replace(tool, parts=1)))
+    assert session.data("action.result")["status"] == "rejected", "nothing is left to lend"
+
+
+def test_money_alone_is_lent_once() -> None:
+    session = asked(calls(call("child"), call("child", "c-2")), budget={"maxCostMicros": 1_010})
+    tool = TOOLS["child"].delegation
+    assert tool is not None
+    lent = [
+        post.body["budget"]
+        for effect in session.turn()
+        if isinstance(effect, JudgeCall)
+        for post in posts(session, replace(judged(effect), delegation=replace(tool, parts=1)))
+    ]
+    assert lent == [{"maxCostMicros": 1_000}, {"maxCostMicros": 0}]
+
+
+def test_reservations_of_a_subagent_that_count_as_spent_count_for_its_caller() -> None:
+    session = waiting(budget={"maxCostMicros": 5_000})
+    session.tell(ended(settledMicros=300))
+    notes = session.state.run_notes
+    assert (notes.usage.cost_micros, notes.settled_micros) == (12, 300)
+    assert notes.budget.cost_micros_used == 312
+    assert session.data("subagent.completed")["settledMicros"] == 300
 
 
 def test_a_subagent_starts_with_the_taint_of_its_caller() -> None:
@@ -296,23 +335,6 @@ def test_a_report_that_comes_after_the_end_of_the_run_is_let_be() -> None:
     assert session.tell(ended()) == []
 
 
-def test_subagents_and_tools_of_a_step_are_waited_for_together() -> None:
-    session = waiting(call("child"), call("child", "c-2"), call("look"))
-    (tool,) = session.under_way.values()
-    assert isinstance(tool, RunTool)
-    assert "run.waiting" not in session.types
-    session.done(tool, returned("c-look"))
-    assert session.turn() == []
-    assert session.data("run.waiting")["on"] == "subagent"
-    session.tell(ended("c-2"))
-    session.done(the_effect(session), returned("c-2"))
-    assert session.turn() == []
-    assert session.types.count("run.waiting") == 2
-    session.tell(ended())
-    session.done(the_effect(session), returned("c-child"))
-    assert isinstance(the_effect(session), CallModel)
-
-
 # time
 
 
@@ -337,24 +359,6 @@ def test_the_time_of_a_run_goes_on_for_the_next_owner_too() -> None:
     assert after.state.wall_ms(after.now) == 510
 
 
-def test_the_wall_time_of_a_run_stops_while_a_subagent_waits_for_people() -> None:
-    session = waiting(budget={"maxWallMs": 1_000})
-    session.pass_ms(100)
-    session.tell(asks())
-    session.turn()
-    assert session.data("run.waiting") == {"runId": "r1", "on": "input", "requestIds": ["q:1"], "usage": USED}
-    session.pass_ms(86_400_000)
-    assert session.plan().is_empty
-    session.tell(said(SETTLE, resolutions=[{"requestId": "q:1", "outcome": "answered"}]))
-    session.turn()
-    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent", "usage": USED}
-    assert session.state.wall_ms(session.now) == 110
-    session.pass_ms(50)
-    session.tell(ended())
-    session.turn()
-    assert session.state.wall_ms(session.now) == 160
-
-
 def test_the_other_calls_of_a_step_are_set_aside_before_a_budget_is_shared() -> None:
     session = asked(
         calls(call("look"), call("child"), call("look", "c-2"), call("look", "c-3")),
@@ -374,18 +378,6 @@ def test_names_of_subagents_are_known_by_how_they_begin(name: str, is_kept: bool
 
 
 # ends
-
-
-def test_the_end_of_a_run_cancels_its_subagents() -> None:
-    session = waiting(call("child"), call("child", "c-2"))
-    session.tell(ended("c-2"))
-    session.tell(CancelRequested("r1"))
-    (draft,) = [one for one in planned(session) if one.posts]
-    assert draft.type == "run.cancelled"
-    assert [post.key for post in draft.posts] == [f"cancel:{CHILD}"]
-    session.turn()
-    kinds = [one["result"] for one in session.all("action.result")]
-    assert {str(one["kind"]) for one in kinds if isinstance(one, dict)} == {"subagent-result"}
 
 
 def up(drafts: list[Draft], kind: str) -> JsonObject:
@@ -464,16 +456,6 @@ def test_a_request_of_a_subagent_is_recorded_with_its_session_and_is_no_own_requ
     assert session.tell(said(ASK, sessionId="leaf", requests=[])) == []
 
 
-def test_a_request_of_a_subagent_does_not_block_an_own_call_with_the_same_id() -> None:
-    session = waiting(call("child"), call("look"))
-    asking = asks(action={"kind": "tool-call", "callId": "c-look", "toolName": "ask", "input": {}})
-    session.tell(asking)
-    assert session.state.note("c-look").request_id is None
-    (tool,) = session.under_way.values()
-    session.done(tool, returned("c-look"))
-    assert "q:1" in session.state.session.family.proxied, "the result of ours is no answer to it"
-
-
 def test_a_request_of_a_subagent_is_settled_by_the_subagent_only() -> None:
     session = waiting()
     session.tell(asks())
@@ -495,15 +477,6 @@ def test_a_subagent_cannot_settle_the_request_of_another() -> None:
     assert session.tell(said(SETTLE, "c-2", resolutions=settled)) == []
     session.turn()
     assert session.data("run.waiting")["on"] == "subagent", "the other one works"
-
-
-def test_the_end_of_a_subagent_cancels_its_open_requests() -> None:
-    session = waiting(call("child"), call("child", "c-2"))
-    session.tell(asks())
-    session.tell(said(ASK, "c-2", sessionId="other", requests=[{**REQUEST, "requestId": "q:2"}]))
-    assert session.tell(ended()) == ["input.resolved", "subagent.completed"]
-    assert session.all("input.resolved")[-1]["resolutions"] == [{"requestId": "q:1", "outcome": "cancelled"}]
-    assert [*session.state.session.family.proxied] == ["q:2"]
 
 
 def test_a_cancel_closes_the_requests_of_all_subagents() -> None:
@@ -530,21 +503,6 @@ def test_questions_go_up_level_by_level_and_so_do_their_answers() -> None:
     assert up(take(session.state, ended(), now=session.now), SETTLE)["resolutions"] == [
         {"requestId": "q:1", "outcome": "cancelled"}
     ]
-
-
-def test_a_question_of_a_subagent_and_its_answer_are_posted_to_its_caller() -> None:
-    session = asked(calls(call("look")), parent=PARENT)
-    effect = the_effect(session)
-    asking = CallAsks("c-look", {}, "Which?")
-    told = up(take(session.state, asking, now=session.now), ASK)
-    assert told["sessionId"] == "s1"
-    session.done(effect, asking)
-    (request_id,) = session.state.session.requests
-    answer = AnswersGiven((InputResponse(request_id=request_id, text="this"),))
-    (resolution,) = cast(
-        "list[JsonObject]", up(take(session.state, answer, now=session.now), SETTLE)["resolutions"]
-    )
-    assert resolution["outcome"] == "answered"
 
 
 def test_a_snapshot_has_all_that_is_known_of_subagents() -> None:

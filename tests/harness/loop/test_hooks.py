@@ -27,7 +27,6 @@ from windlass_harness.loop.rules import (
     RUN_STARTING,
     Rules,
 )
-from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_protocol import (
     ErrorCode,
     ErrorInfo,
@@ -100,36 +99,6 @@ def test_a_hook_that_adds_nothing_leaves_only_its_own_record() -> None:
     one = begun(RUN_STARTING)
     (effect,) = one.turn()
     assert one.done(effect, ran(RUN_STARTING)) == ["hook.completed"]
-
-
-def test_hooks_of_the_start_do_not_run_again_after_a_crash_and_run_if_they_were_not_recorded() -> None:
-    one = begun(RUN_STARTING)
-    (effect,) = one.turn()
-    before = Session(one.records, epoch=2, rules=one.rules)
-    assert points(before.turn()) == [RUN_STARTING]
-    one.done(effect, ran(RUN_STARTING))
-    after = Session(one.records, epoch=2, rules=one.rules)
-    assert points(after.turn()) == []
-    restored = load_loop(dump_loop(one.state))
-    assert restored is not None
-    assert restored.run_notes.hooked.has(RUN_STARTING)
-
-
-def test_a_run_that_has_begun_is_not_starting_any_more() -> None:
-    one = session()
-    one.tell(run_asked())
-    answer_calls(one)
-    one.rules = Rules(hook_points=frozenset({RUN_STARTING}))
-    assert points(one.turn()) == []
-
-
-def answer_calls(one: Session) -> JudgeCall:
-    (effect,) = one.turn()
-    one.done(effect, calls(call("look")))
-    (judge,) = one.turn()
-    assert isinstance(judge, JudgeCall)
-    one.done(judge, CallRefused(judge.call_id, "failed", "no"))
-    return judge
 
 
 def test_a_hook_that_stops_the_run_ends_it_with_its_own_error() -> None:
@@ -212,15 +181,6 @@ def test_a_typed_output_that_is_vetoed_is_valid_but_never_published() -> None:
     assert one.data("run.completed")["structuredOutput"] == 7
 
 
-def test_a_run_without_hooks_at_its_end_publishes_and_completes() -> None:
-    one = typed()
-    (effect,) = one.turn()
-    assert one.done(effect, OutputChecked(5)) == ["output.validated", "result.completed"]
-    assert "hash" not in one.data("output.validated")
-    assert one.turn() == []
-    assert one.end == "completed"
-
-
 def asked(*at: str) -> tuple[Session, str]:
     one = begun(*at)
     (effect,) = one.turn()
@@ -237,18 +197,6 @@ def decide(one: Session, request_id: str, option: str) -> list[Effect]:
     response = InputResponse(request_id=request_id, option_id=option, responder="ann")
     one.tell(AnswersGiven((response,)))
     return one.turn()
-
-
-def test_hooks_see_an_approval_decision_before_it_takes_effect() -> None:
-    for option in ("approve", "deny"):
-        one, request_id = asked(AFTER_APPROVAL_DECISION)
-        (effect,) = decide(one, request_id, option)
-        assert isinstance(effect, CallHooks)
-        assert (effect.point, effect.call_id) == (AFTER_APPROVAL_DECISION, "c-pay")
-        one.done(effect, HooksRan(AFTER_APPROVAL_DECISION, "r1", (note(AFTER_APPROVAL_DECISION, "c-pay"),)))
-        effects = one.turn()
-        assert points(effects) == []
-        assert ("action.result" in one.types) == (option == "deny")
 
 
 def test_each_decision_about_a_call_is_seen() -> None:

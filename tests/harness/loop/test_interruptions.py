@@ -10,7 +10,6 @@ from tests.harness.loop.stage import (
     begin_all,
     call,
     calls,
-    failure,
     interrupt,
     judge_all,
     moment,
@@ -32,7 +31,7 @@ from windlass_harness.loop.events import (
     SessionReleased,
 )
 from windlass_harness.loop.rules import AWAKE_MS_MAX, INTERRUPTIONS_MAX, Rules
-from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass
+from windlass_protocol import ActionStatus, ErrorInfo, InputResponse
 
 
 def crash(session: Session) -> Session:
@@ -72,31 +71,6 @@ def test_a_call_that_ends_its_process_each_time_is_asked_about_in_the_end(tool: 
     assert again.types.count("input.requested") == 1
 
 
-def test_a_retry_by_a_person_resets_the_interruption_count() -> None:
-    session = crashes(begun("look"), INTERRUPTIONS_MAX - 1)
-    session.turn()
-    (request_id,) = session.state.session.requests
-    response = InputResponse(request_id=request_id, option_id="retry")
-    session.tell(AnswersGiven((response,)))
-    session = crashes(session, INTERRUPTIONS_MAX)
-    assert session.turn() == []
-    assert session.types.count("action.started") == 2 * INTERRUPTIONS_MAX
-    assert len(session.state.session.requests) == 1
-
-
-@pytest.mark.parametrize("option", ["skip", "supply"])
-def test_a_person_may_skip_it_or_supply_its_result(option: str) -> None:
-    session = crashes(begun("look"), INTERRUPTIONS_MAX - 1)
-    session.turn()
-    (request_id,) = session.state.session.requests
-    session.tell(AnswersGiven((InputResponse(request_id=request_id, option_id=option, text="42"),)))
-    (effect,) = session.turn()
-    assert isinstance(effect, CallModel)
-    session.done(effect, says())
-    session.turn()
-    assert session.end == "completed"
-
-
 def test_calls_are_counted_each_for_itself_and_an_end_of_one_ends_its_count() -> None:
     session = asked(calls(call("look"), call("put")))
     first, _ = begin_all(session)
@@ -118,60 +92,6 @@ def ended(session: Session) -> ErrorInfo:
     session.turn()
     assert session.end == "failed"
     return ErrorInfo.model_validate(session.data("run.failed")["error"])
-
-
-def test_a_model_call_that_always_ends_its_process_fails_the_run_with_advice() -> None:
-    session = Session()
-    session.tell(run_asked())
-    error = ended(crashes(session, INTERRUPTIONS_MAX))
-    assert (error.code, error.kind, error.retry) == (
-        "ambiguous",
-        "recovery_repair_needed",
-        RetryClass.USER_ACTION_NEEDED,
-    )
-    assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
-    assert "retry the run" in error.message
-
-
-def test_one_crash_below_the_limit_the_model_is_called_again() -> None:
-    session = Session()
-    session.tell(run_asked())
-    session = crashes(session, INTERRUPTIONS_MAX - 1)
-    (effect,) = session.turn()
-    assert isinstance(effect, CallModel)
-    assert effect.attempt == INTERRUPTIONS_MAX
-    session.done(effect, says())
-    session.turn()
-    assert session.end == "completed"
-
-
-def test_every_model_call_has_a_count_of_its_own() -> None:
-    session = Session()
-    session.tell(run_asked())
-    session = crashes(session, INTERRUPTIONS_MAX - 1)
-    (effect,) = session.turn()
-    session.done(effect, calls(call("look")))
-    (tool,) = begin_all(session)
-    session.done(tool, returned(tool.call_id))
-    session = crashes(session, INTERRUPTIONS_MAX - 1)
-    (effect,) = session.turn()
-    session.done(effect, says())
-    session.turn()
-    assert session.end == "completed"
-
-
-def test_recorded_failures_and_interruptions_are_counted_separately() -> None:
-    session = Session(rules=Rules(retry_for_ms=0))
-    session.tell(run_asked())
-    for _ in range(2):
-        session = crashes(session, 2)
-        (effect,) = session.turn()
-        session.done(effect, failure())
-        session.pass_ms(60_000)
-    (effect,) = session.turn()
-    session.done(effect, failure())
-    error = ended(session)
-    assert error.kind == "timeout", "three failures are the limit of the retry policy; four crashes are none"
 
 
 def test_an_owner_that_lets_go_in_order_does_not_count() -> None:
@@ -309,20 +229,6 @@ def test_a_model_call_is_not_blamed_for_a_process_that_others_shared() -> None:
     assert session.end == "completed"
 
 
-def test_runs_that_end_together_pause_for_different_times() -> None:
-    pauses: set[object] = set()
-    for run_id in ("r1", "r2", "r3"):
-        session = Session()
-        session.tell(run_asked(run_id))
-        for _ in range(4):
-            session.turn()
-            session = crash_with_others(session)
-            session.turn()
-            session.pass_ms(60_000)
-        pauses.add(session.data("step.retrying")["delayMs"])
-    assert len(pauses) == 3
-
-
 def test_only_ends_of_a_process_without_others_are_counted() -> None:
     session = Session()
     session.tell(run_asked())
@@ -335,19 +241,3 @@ def test_only_ends_of_a_process_without_others_are_counted() -> None:
         session = crash(session)
     error = ended(crashes(session, 1))
     assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
-
-
-def test_a_tool_call_is_run_again_after_a_pause_when_others_shared_its_process() -> None:
-    session = asked(calls(call("put")))
-    begin_all(session)
-    for _ in range(2 * INTERRUPTIONS_MAX):
-        session = crash_with_others(session)
-        if not begin_all(session):
-            session.pass_ms(900_000)
-            begin_all(session)
-    assert not session.state.session.requests, "nobody is asked"
-    found = session.all("recovery.effect_found")
-    assert all(one["shared"] for one in found)
-    assert "delayMs" not in found[0]
-    assert int(str(found[-1]["delayMs"])) > AWAKE_MS_MAX
-    assert session.data("run.waiting")["on"] == "timer"

@@ -51,12 +51,6 @@ def test_a_failure_that_may_pass_is_tried_again_after_a_while() -> None:
     assert session.records[-1].attempt == 2
 
 
-def test_the_server_says_how_long_to_wait() -> None:
-    session, effect = begun()
-    session.done(effect, failure(after=40_000))
-    assert session.plan().wake_at_ms == moment(40_000).ms
-
-
 def test_retry_delays_have_jitter() -> None:
     rules = Rules(retry=RetryPolicy(base_delay_ms=1000))
     waits: list[object] = []
@@ -125,18 +119,6 @@ def test_an_interrupted_model_call_is_made_again_at_once() -> None:
     assert after.types[-3:] == ["recovery.started", "step.retrying", "step.started"]
     assert after.data("step.retrying")["code"] == "interrupted"
     assert after.data("recovery.started") == {"epoch": 2, "reason": "recovery", "runId": "r1"}
-
-
-def test_interruptions_are_no_failures_of_the_model() -> None:
-    session, _ = begun()
-    for epoch in range(2, 6):
-        session = interrupt(session, len(session.records), epoch=epoch)
-        session.turn()
-    (effect,) = session.under_way.values()
-    assert session.done(effect, failure()) == ["step.retrying"]
-    assert session.data("step.retrying")["delayMs"] == 100
-    session = World([[failure(), says()]]).drive(session)
-    assert session.end == "completed"
 
 
 def test_an_owner_that_takes_its_own_session_again_interrupts_nothing() -> None:

@@ -29,7 +29,7 @@ from windlass_harness.loop.events import (
     RunRequested,
 )
 from windlass_harness.loop.rules import AWAKE_MS_MAX, CompactionRule, Rules
-from windlass_harness.retry import RETRY_AFTER_MS_MAX, RetryPolicy
+from windlass_harness.retry import RetryPolicy
 from windlass_harness.views.runs import fold_runs
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, JsonValue, RetryClass, RunWait
 
@@ -55,23 +55,6 @@ def parked(rules: Rules = STEADY, **start: JsonValue) -> Session:
         if "run.waiting" not in session.types:
             session.ms = wake - moment(0).ms
     return session
-
-
-def test_an_outage_of_most_of_an_hour_does_not_end_a_run() -> None:
-    session = Session(rules=STEADY)
-    session.tell(run_asked())
-    while session.ms < HOUR_MS - 60_000:
-        fails(session)
-        wake = session.plan().wake_at_ms
-        assert wake is not None
-        session.ms = wake - moment(0).ms
-    (effect,) = session.turn()
-    session.done(effect, says())
-    session.turn()
-    assert session.end == "completed"
-    pauses = [one["delayMs"] for one in session.all("step.retrying")]
-    assert pauses[:4] == [200, 400, 800, 1600]
-    assert pauses[-1] == 60_000
 
 
 def test_retries_end_with_their_time_and_the_last_one_is_at_its_end() -> None:
@@ -103,18 +86,6 @@ def test_attempts_count_for_the_time_of_retries_and_a_stopped_process_does_not()
     assert session.done(effect, failure()) == ["step.failed"]
 
 
-def test_a_pause_that_the_provider_asks_for_is_kept_unless_it_is_longer_than_the_time() -> None:
-    rules = replace(STEADY, retry=RetryPolicy(max_attempts=1), retry_for_ms=600_000)
-    session = asked(rules=rules)
-    fails(session, failure(after=600_000))
-    assert session.data("step.retrying")["delayMs"] == 600_000
-    session = asked(rules=rules)
-    assert fails(session, failure(after=600_001)) == ["step.failed"]
-    session = asked(rules=replace(rules, retry_for_ms=RETRY_AFTER_MS_MAX))
-    fails(session, failure(after=2 * RETRY_AFTER_MS_MAX))
-    assert session.data("step.retrying")["delayMs"] == RETRY_AFTER_MS_MAX
-
-
 @pytest.mark.parametrize("fault", ["empty", "malformed"])
 def test_answers_that_cannot_be_used_get_the_attempts_of_the_policy_only(fault: str) -> None:
     told = error().model_copy(update={"details": {"fault": fault}})
@@ -139,20 +110,6 @@ def test_a_long_pause_is_a_wait_with_its_reason() -> None:
         "waiting",
         RunWait(on="provider", until=until.at, reason="it broke"),
     )
-
-
-def test_the_wait_survives_its_process_and_ends_with_the_next_attempt() -> None:
-    session = parked()
-    wake = session.plan().wake_at_ms
-    assert wake is not None
-    session = interrupt(session, len(session.records), epoch=2)
-    assert session.turn() == [], "it still waits"
-    assert session.plan().wake_at_ms == wake
-    session.ms = wake - moment(0).ms
-    (effect,) = session.turn()
-    assert session.types[-2:] == ["run.resumed", "step.started"]
-    assert fold_runs(session.records).runs["r1"].waiting is None
-    assert session.done(effect, failure()) == ["step.retrying", "turn.waiting", "run.waiting"]
 
 
 def test_a_message_ends_the_wait() -> None:
@@ -189,20 +146,6 @@ LONG = [[long_call(number)] for number in range(20)] + [[says()]]
 SOFT = replace(STEADY, compaction=CompactionRule(threshold=1_000, recent_window_size=4))
 
 
-def test_a_compaction_waits_for_its_provider_too() -> None:
-    session = World(LONG, compactions=[error(after=120_000)]).drive(Session(rules=SOFT), run_asked())
-    assert session.end == "completed"
-    at = session.types.index("run.waiting")
-    assert session.types[at - 2 : at + 3] == [
-        "compaction.failed",
-        "turn.waiting",
-        "run.waiting",
-        "run.resumed",
-        "compaction.requested",
-    ]
-    assert session.records[at].data["on"] == "provider"
-
-
 def test_a_message_ends_the_wait_of_a_compaction() -> None:
     session, world = Session(rules=SOFT), World(LONG, compactions=[error(after=120_000)])
     session.tell(run_asked())
@@ -231,15 +174,6 @@ def test_a_compaction_between_runs_makes_the_attempts_of_the_policy_only() -> No
         del session.under_way[effect.key]
     session.tell(CompactionBroken(error()))
     assert "delayMs" not in session.data("compaction.failed")
-
-
-def test_every_step_has_its_own_time_of_retries() -> None:
-    rules = replace(STEADY, retry_for_ms=1_000, retry=RetryPolicy(max_attempts=1, jitter=False))
-    session = World([[failure(), failure(), calls(call("look"))], [failure(), failure(), says()]]).drive(
-        Session(rules=rules), run_asked()
-    )
-    assert session.end == "completed"
-    assert [one["delayMs"] for one in session.all("step.retrying")] == [200, 400, 200, 400]
 
 
 # runs that continue a failed one
@@ -312,25 +246,11 @@ def models(session: Session) -> list[object]:
     return [one["modelId"] for one in session.all("step.started")]
 
 
-def test_the_next_model_is_called_when_one_is_away() -> None:
-    script = [[failure(), failure(), calls(call("look"))], [says()]]
-    session = World(script).drive(Session(rules=CHAIN), run_asked("r1", modelId="1"))
-    assert session.end == "completed"
-    assert models(session) == ["1", "1", "b/2", "b/2"], "the run stays with the model that answered"
-    assert [one.get("nextModelId") for one in session.all("step.retrying")] == [None, "b/2"]
-    assert [one["delayMs"] for one in session.all("step.retrying")] == [200, 0]
-
-
 def test_the_next_model_is_called_when_one_refuses_the_account() -> None:
     session = World([[NO_CREDIT, NO_CREDIT, says()]]).drive(
         Session(rules=CHAIN), run_asked("r1", modelId="1")
     )
     assert (session.end, models(session)) == ("completed", ["1", "b/2", "c/3"])
-
-
-def test_a_run_whose_models_all_refuse_the_account_fails() -> None:
-    session = World([[NO_CREDIT] * 3 + [says()]]).drive(Session(rules=CHAIN), run_asked("r1", modelId="1"))
-    assert (session.end, models(session)) == ("failed", ["1", "b/2", "c/3"])
 
 
 def test_after_the_last_model_the_first_is_waited_for() -> None:
@@ -339,13 +259,6 @@ def test_after_the_last_model_the_first_is_waited_for() -> None:
     assert (session.end, models(session)) == ("completed", ["1", "1", "b/2", "c/3", "1", "1"])
     pauses = [one["delayMs"] for one in session.all("step.retrying")]
     assert pauses == [200, 0, 0, 1600, 200]
-
-
-def test_a_request_that_no_provider_would_take_calls_no_other_model() -> None:
-    session = World([[failure(RetryClass.NOT_RETRYABLE), says()]]).drive(
-        Session(rules=CHAIN), run_asked("r1", modelId="1")
-    )
-    assert (session.end, models(session)) == ("failed", ["1"])
 
 
 def test_models_that_stay_away_fail_the_run_at_the_end_of_the_time() -> None:

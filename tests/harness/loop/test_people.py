@@ -27,7 +27,7 @@ from tests.harness.loop.stage import (
     run_asked,
     says,
 )
-from tests.harness.loop.test_calls import outputs
+from tests.harness.loop.test_take_calls import outputs
 
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -45,7 +45,6 @@ from windlass_harness.record import Record
 from windlass_harness.tracing import fold_trace
 from windlass_harness.views.chat import fold_chat
 from windlass_harness.views.decisions import fold_decisions
-from windlass_harness.views.payloads import SKIPPED
 from windlass_harness.views.stream import CallSettled, ChatFold
 from windlass_protocol import InputResponse
 
@@ -243,7 +242,7 @@ def test_an_answer_counts_once() -> None:
     }
     assert session.tell(AnswersGiven((no,))) == NOTED
     assert session.records[-1].run_id == "r1", "the run goes on, and it asked"
-    assert session.state.note("c-pay").outcome == "approved"
+    assert session.state.note("c-pay").approval_outcome == "approved"
 
 
 def test_an_answer_after_the_end_of_its_run_is_a_record_of_the_session_alone() -> None:
@@ -282,24 +281,6 @@ def test_an_answer_that_does_not_fit_its_request_is_only_noted(response: dict[st
     assert answer(session, responder="ann", arguments_hash=HASH) == SETTLED
 
 
-def test_an_answer_before_the_question_is_only_noted() -> None:
-    session = Session()
-    early = AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),))
-    assert session.tell(early) == NOTED
-    assert session.turn() == []
-    after = asked(calls(call("pay", n=1)))
-    assert after.tell(early) == NOTED
-    judge_all(after, ASK)
-    assert after.turn() == []
-
-
-def test_a_session_starts_with_its_first_run_also_after_earlier_notes() -> None:
-    session = Session()
-    session.tell(AnswersGiven((InputResponse(request_id="x", text="?"),)))
-    session.tell(run_asked())
-    assert session.types == [*NOTED, "session.started", "run.started", "turn.started", "message.received"]
-
-
 def test_a_grant_for_the_session_is_remembered_for_its_tool() -> None:
     session = asking()
     answer(session, "approve_session")
@@ -324,28 +305,6 @@ def test_calls_that_are_approved_go_on_while_others_wait() -> None:
     assert session.turn() == []
     assert session.types.count("run.waiting") == 2
     assert session.data("run.waiting")["requestIds"] == ["approval:r1:0:c-2:1"]
-
-
-def test_a_question_is_answered_with_words() -> None:
-    session = asked(calls(call("look")))
-    question: JsonObject = {
-        "requestId": "q",
-        "action": {"kind": "tool-call", "callId": "c-look", "toolName": "look", "input": "text"},
-        "prompt": "Which?",
-        "display": "text",
-        "allowFreeform": True,
-        "kind": "question",
-        "expiresAt": moment(9_000).at,
-    }
-    place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
-    session.write("input.requested", {"requests": [question], **place})
-    assert session.turn() == []
-    asked_too = Session(session.records)
-    assert answer(session, None, request_id="q", text="that one") == ["input.resolved", "action.result"]
-    assert outputs(session) == [("c-look", {"status": "answered", "text": "that one"})]
-    asked_too.ms = 9_000
-    asked_too.turn()
-    assert outputs(asked_too) == [("c-look", {"status": "expired"})]
 
 
 def test_a_request_of_no_kind_is_answered_as_a_question() -> None:
@@ -402,18 +361,6 @@ def test_a_parked_call_is_not_found_again_by_the_next_owner() -> None:
     assert after.types == session.types
 
 
-def test_a_call_that_is_to_be_retried_runs_again_under_its_key() -> None:
-    session = parked()
-    assert answer(session, "retry", responder="ann") == ["input.resolved", "recovery.effect_settled"]
-    assert session.data("recovery.effect_settled") == {"callId": "c-send", "choice": "retry", "by": "ann"}
-    (again,) = judge_all(session)
-    assert (again.approved_hash, again.approved_policy) == (hash_of({"n": 1}), VERSION)
-    assert session.turn() == [
-        RunTool("c-send", "send", {"n": 1}, idempotency_key="r1/0/c-send", step_index=0, attempt=2)
-    ]
-    assert session.types[-3:] == ["run.resumed", "policy.decided", "action.started"]
-
-
 def test_a_call_that_is_to_be_retried_is_not_if_the_policy_has_changed_its_mind() -> None:
     session = parked()
     answer(session, "retry")
@@ -454,24 +401,6 @@ def test_a_consent_counts_for_a_call_that_is_repeated_by_itself() -> None:
         "c-put", "put", {"n": 1}, approved_hash=hash_of({"n": 1}), approved_policy=VERSION
     )
     assert after.types[-1] == "recovery.effect_found"
-
-
-def test_a_retry_that_is_interrupted_is_put_before_a_person_again() -> None:
-    session = parked()
-    answer(session, "retry")
-    begin_all(session)
-    after = interrupt(session, len(session.records), epoch=3)
-    assert after.turn() == []
-    assert request(after, 1)["requestId"] == "recovery:r1:0:c-send:2"
-
-
-def test_a_call_that_is_skipped_is_over_and_has_a_result() -> None:
-    session = parked()
-    assert answer(session, "skip") == ["input.resolved", "action.result", "recovery.effect_settled"]
-    result = session.data("action.result")
-    assert (result["status"], result["error"]) == ("rejected", {"code": "skipped", "message": SKIPPED.reason})
-    assert session.turn() == [CallModel(1, 1)]
-    assert outputs(session) == [("c-send", SKIPPED.reason)]
 
 
 def test_a_skipped_call_without_a_result_of_an_early_journal_reads_the_same() -> None:

@@ -28,7 +28,6 @@ from windlass_protocol import (
     ActionStatus,
     AllowDecision,
     EffectClass,
-    ErrorInfo,
     InputResponse,
     JsonObject,
     JsonValue,
@@ -134,22 +133,6 @@ def test_the_history_has_the_program_and_no_call_of_it() -> None:
     assert "p/0" not in str(messages)
 
 
-def test_a_program_that_ends_with_open_calls_waits_for_them() -> None:
-    session, effect = begun()
-    session.done(effect, ProgramPaused("p", 0, inner("look")))
-    (first,) = start_all(session)
-    session.done(first, returned(first.call_id))
-    late = ProgramEnded(ended("over"), 1, inner("see"))
-    assert session.done(due(session), late) == ["actions.requested", "program.ended"]
-    (second,) = start_all(session)
-    session.done(second, returned(second.call_id))
-    (step,) = session.turn()
-    result = session.data("action.result")["result"]
-    assert isinstance(result, dict)
-    assert result["output"] == "over"
-    session.done(step, says())
-
-
 def test_a_failed_program_that_ended_with_open_calls_fails_after_them() -> None:
     session, effect = begun()
     failed = CallReturned(
@@ -171,48 +154,11 @@ def test_a_failed_program_without_words_fails() -> None:
     assert session.data("action.result")["error"] == {"code": "failed", "message": "It failed."}
 
 
-def test_a_new_owner_runs_the_program_again_and_repeats_no_call() -> None:
-    session, effect = begun()
-    session.done(effect, ProgramPaused("p", 0, inner("look", "see"), "monty/1", SNAPSHOT))
-    first, _ = start_all(session)
-    session.done(first, returned(first.call_id))
-    assert [one.call_id for one in due(session).results] == ["p/0"]
-    session = interrupt(session, len(session.records), epoch=2)
-    effects = session.turn()
-    assert "recovery.effect_found" in session.types, "the other call was interrupted"
-    (program,) = (one for one in effects if isinstance(one, RunProgram))
-    assert [one.call_id for one in program.results] == ["p/0"]
-    assert [one.call_id for one in effects if isinstance(one, JudgeCall)] == ["p/1"]
-
-
-def test_a_program_that_only_waits_leaves_nothing_to_recover() -> None:
-    session, effect = begun()
-    session.done(effect, ProgramPaused("p", 0, inner("look")))
-    session = interrupt(session, len(session.records), epoch=2)
-    assert [type(one) for one in session.turn()] == [JudgeCall]
-    assert "recovery.started" not in session.types
-
-
 def crash(session: Session, *, is_alone: bool = True) -> Session:
     """The process ends; the next one has nothing but the records."""
     after = Session(session.records, epoch=session.epoch + 1, rules=session.rules, ms=session.ms)
     after.tell(SessionClaimed(after.epoch, "recovery", is_alone=is_alone))
     return after
-
-
-def test_a_program_that_ends_its_process_each_time_fails_its_run() -> None:
-    session, effect = begun()
-    for _ in range(INTERRUPTIONS_MAX - 1):
-        session = crash(session)
-        assert due(session) == effect
-        assert session.data("recovery.effect_found")["callId"] == "p"
-    session = crash(session)
-    assert session.turn() == []
-    assert session.types.count("recovery.started") == INTERRUPTIONS_MAX
-    assert session.end == "failed"
-    error = ErrorInfo.model_validate(session.data("run.failed")["error"])
-    assert f"ended {INTERRUPTIONS_MAX} times during this program" in error.message
-    assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
 
 
 def test_ends_of_a_process_are_counted_from_the_last_pause_of_a_program() -> None:
@@ -273,11 +219,6 @@ def test_a_program_that_is_released_in_order_was_not_interrupted() -> None:
     assert session.end == "failed", "an end of the process after a release counts"
 
 
-def test_a_program_of_an_older_owner_is_not_released() -> None:
-    session, _ = begun()
-    assert crash(session).tell(SessionReleased()) == []
-
-
 def test_a_skipped_call_is_a_result_of_the_program() -> None:
     session, effect = begun()
     session.done(effect, ProgramPaused("p", 0, inner("pay")))
@@ -297,17 +238,6 @@ def test_a_skipped_call_is_a_result_of_the_program() -> None:
     program = state.note("p").program
     assert program is not None
     assert program.results == [result]
-
-
-def test_results_and_failures_of_calls_reach_the_program() -> None:
-    session, effect = begun()
-    session.done(effect, ProgramPaused("p", 0, inner("look", "see")))
-    first, second = start_all(session)
-    session.done(first, CallReturned("p/0", ActionStatus.FAILED, None, code="timeout", message="late"))
-    session.done(second, CallReturned("p/1", ActionStatus.COMPLETED, "part", content=SNAPSHOT))
-    one, other = due(session).results
-    assert (one.code, one.output.value) == ("timeout", "late")
-    assert (other.code, other.content) == ("", SNAPSHOT)
 
 
 def test_too_many_calls_end_the_program() -> None:
@@ -353,17 +283,6 @@ def test_subagents_of_a_program_are_subagent_calls() -> None:
             "input": {"message": "go"},
         }
     ]
-
-
-def test_a_cancel_closes_the_program_and_its_calls() -> None:
-    session, effect = begun()
-    session.done(effect, ProgramPaused("p", 0, inner("look", "see")))
-    session.tell(CancelRequested("r1"))
-    session.turn()
-    assert session.end == "cancelled"
-    folded = fold_session(session.records)
-    assert folded.history.tail == ()
-    assert "p/0" not in str(folded.history.messages)
 
 
 def stopped(session: Session) -> str:

@@ -29,9 +29,8 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.people import refusal
 from windlass_harness.loop.rules import Rules
-from windlass_harness.loop.state import LoopState, dump_loop, load_loop
+from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.undo import key_of
-from windlass_harness.views.history import Call
 from windlass_protocol import ActionStatus, EffectClass, InputResponse, JsonObject, JsonValue, ToolMessage
 from windlass_protocol.bodies import data_of
 from windlass_protocol.generated import records
@@ -92,36 +91,6 @@ def test_a_tool_that_asks_rests_until_all_its_questions_are_answered() -> None:
     session.done(again, returned(again.call_id, "booked"))
     assert session.turn() == [CallModel(1, 1)]
     assert isinstance(session.state.session.history.messages[-1], ToolMessage)
-
-
-def test_a_new_owner_finds_no_interrupted_call_while_a_tool_rests() -> None:
-    session, run = begun(EffectClass.ONCE)
-    session.done(run, asks(run, "From?"))
-    session.turn()
-    after = interrupt(session, len(session.records))
-    assert after.turn() == []
-    assert after.types == session.types
-    loaded = load_loop(dump_loop(after.state))
-    assert loaded is not None
-    assert dump_loop(loaded) == dump_loop(after.state)
-    (request_id,) = after.state.session.requests
-    reply(after, request_id, "Oslo")
-    assert go_on(after, EffectClass.ONCE).attempt == 2
-
-
-def test_a_tool_that_is_interrupted_after_an_answer_is_recovered_by_its_effect() -> None:
-    session, run = begun(EffectClass.ONCE)
-    session.done(run, asks(run, "From?"))
-    (request_id,) = session.state.session.requests
-    reply(session, request_id, "Oslo")
-    go_on(session, EffectClass.ONCE)
-    after = interrupt(session, len(session.records))
-    after.turn()
-    assert after.data("input.requested")["requests"][0]["kind"] == "recovery"  # type: ignore[index]
-    choose(after, "retry")
-    assert go_on(after, EffectClass.ONCE).answers == (
-        ({"prompt": "From?"}, {"status": "answered", "text": "Oslo"}),
-    )
 
 
 def test_the_policy_may_ask_or_deny_before_a_tool_goes_on() -> None:
@@ -354,14 +323,3 @@ def test_a_reversal_that_fails_asks_again_and_the_next_one_has_the_same_key() ->
     assert again.idempotency_key == run.idempotency_key
     session.done(again, returned(again.call_id))
     assert session.turn() == [CallModel(1, 1)]
-
-
-def test_a_reversal_that_is_interrupted_is_recovered_and_its_call_is_not_asked_about() -> None:
-    session = interrupted()
-    choose(session, "undo")
-    go_on(session, EffectClass.ONCE)
-    after = interrupt(session, len(session.records), epoch=3)
-    after.turn()
-    (request,) = after.state.session.requests.values()
-    assert request.action.call_id == key_of("r1/0/c-book")
-    assert isinstance(after.state.call("c-book"), Call)

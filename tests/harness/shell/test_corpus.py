@@ -13,9 +13,9 @@ RECALL_MIN = {"corpus.tsv": 1.0, "more.tsv": 0.90, "unseen.tsv": 0.80}
 FRICTION_MAX: dict[str, float] = {
     **dict.fromkeys(("corpus.tsv", "everyday.tsv"), 0.10),
     # They try many structures of the shell, none of which is in the language.
-    "habits.tsv": 0.18,
+    "habits.tsv": 0.17,
     "unseen.tsv": 0.20,
-    "more.tsv": 0.27,
+    "more.tsv": 0.26,
 }
 """The part of what people and models ask for that may ask."""
 CAUTION_ACCURACY_MIN = 0.90

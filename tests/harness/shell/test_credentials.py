@@ -20,15 +20,30 @@ pip.conf msal_token_cache.json .gemini/oauth_creds.json oauth.json oauth2.ini .c
 keystore.properties htpasswd.old jwt.txt seed_phrase.txt backup-codes.txt /proc/self/environ /proc/1/environ
 .bash_history .python_history ConsoleHost_history.txt .ssh/config .AWS/config .config/gh/hosts.yml
 .mozilla/firefox/x/places.sqlite .config/google-chrome/Default/History credentials/prod.json
-src/private_keys/a.txt *token*.json
+src/private_keys/a.txt .ssh.bak/config .aws-old/x .kube~/a.yml .config.bak/gh/x secrets-backup/a.txt
+old_credentials.2024-01-02/a.json src/secret_files/a.txt *token*.json .git .git/. ./.git/HEAD sub//.git
+.GIT/x.md .git/hooks/pre-commit.sample
+.git/logs/refs/heads/fix.md .envrc.local .bashrc .profile.bak .gitconfig .auth/user.json storageState.json
+x.har
+.scw/config.yaml .config/scw/config.yaml kaggle.json env.php config.inc.php otp.txt gh_pat.txt
+connection_string.txt
+DATABASE_URL webhook_url.txt krb5cc_0 .continue/config.json .hex/hex.config claude_desktop_config.json
+conf/dbpass.txt conf/db_pass conf/pass.yml user-pass.txt vaultpass.txt dbPass.json smtp_pass.2 mysqlpass.cnf
+pass_word.txt auth_header.txt bearer.txt pat.txt slack_webhook.txt discord-webhooks.json login.json
+session.json sessions.json google-services.json GoogleService-Info.plist wallet.txt seed.txt dsn.txt hmac.txt
+env.txt
 """.split()
 READABLE = """
 tokenizer.py token.ts src/token.go secrets.md PasswordField.tsx get_token.sh rotate-secrets.sh
 password-icon.svg credentials.py secrets.tf tokenizer.json tokenizer_config.json .env.example
 .env.sample.bak id_rsa.pub monkey.json keyboard.json hotkeys.yml keymap.toml keyvalue.json public_key.txt
-primary_key.csv secretary.txt passwordless.txt author.json foo-author.json auth.yaml session.json
-src/auth/config.json token-service/package.json design-tokens/colors.json compass.yaml bypass.txt
-environment.yml history.txt app.log.1.gz notes.bak data.csv.2024-01-02 src HEAD .
+primary_key.csv secretary.txt passwordless.txt author.json foo-author.json auth.yaml
+src/auth/config.json token-service/package.json secret-santa/x.json dist-old/config/a.json
+design-tokens/colors.json compass.yaml bypass.txt by-pass.txt passenger.json pass_rate.py pass_rate.csv
+first_pass.txt multi-pass.log boarding-pass.pdf dbpass.py Pass.pm secrets.rb tokens.py session.py
+sessions.yml login.html wallet.svg env.py seeds.txt seed.rb webhook.json google.json
+profile.json otp.py webhook-url.md har.json patterns.txt .continue/rules.md environment.yml history.txt
+app.log.1.gz notes.bak data.csv.2024-01-02 src HEAD .
 """.split()
 
 
@@ -54,6 +69,26 @@ def test_programs_that_show_names_alone_may_name_a_folder_of_such_words(command:
 @pytest.mark.parametrize(
     ("command", "severity"),
     [
+        ("ls .git", "safe"),
+        ("du -sh .git", "safe"),
+        ("[ -d .git ]", "safe"),
+        ("test ! -e .git", "safe"),
+        ("git -C sub status", "safe"),
+        ("grep -rh '' .git/.", "dangerous"),
+        ("grep -r x sub/.git", "dangerous"),
+        ("rg x ./.git", "dangerous"),
+        ("diff -r .git/. src", "dangerous"),
+        ("cd sub && head -3 .git", "dangerous"),
+        ("test -f .git/x.md", "dangerous"),
+    ],
+)
+def test_the_folder_of_git_is_seen_and_not_shown(command: str, severity: str) -> None:
+    assert classify_shell_command(command).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("command", "severity"),
+    [
         ("git log feature/oauth-token", "safe"),
         ("git diff main..fix-password-reset", "safe"),
         ("git blame access_token", "dangerous"),
@@ -74,9 +109,27 @@ def test_a_backup_of_credentials_is_credentials(name: str, ending: str) -> None:
     assert is_secret(f"deep/below/{name.upper()}{ending}") or "." not in name
 
 
+@pytest.mark.parametrize("name", [".env", "id_rsa", "docs/server.pem", ".npmrc", "src/.netrc"])
+@pytest.mark.parametrize(
+    "ending", [".txt", ".local", ",v", ":Zone.Identifier", "_", "2", "v2", "_v3", "-final"]
+)
+def test_a_copy_of_credentials_with_any_ending_is_credentials(name: str, ending: str) -> None:
+    assert is_secret(f"{name}{ending}")
+    assert not is_secret(f"{name}{ending}.md")
+
+
+def test_a_name_that_begins_with_a_plain_word_is_no_copy() -> None:
+    assert not any(map(is_secret, ["shadow-map.json", "environ-table.csv", "auth.token.ts", "x.key.svg"]))
+
+
 @given(st.text(max_size=300))
 def test_any_text_has_an_answer(name: str) -> None:
     assert is_listed(name) <= is_secret(name)
+
+
+def test_words_of_a_name_may_have_a_blank_between() -> None:
+    assert is_secret("pass word.txt")
+    assert is_secret("db pass.txt")
 
 
 def test_a_list_is_in_small_letters_and_says_each_name_once() -> None:

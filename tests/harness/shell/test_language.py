@@ -33,6 +33,7 @@ tail -20 log.txt
 wc -l src/*.py
 wc -l ./*.py
 grep -rn 'foo.*(bar)' src --include='*.py'
+grep -rn foo --include=*.py --exclude=*_test.py src
 grep -e one -e two a.txt
 grep -A 3 -B3 one a.txt
 grep -5 one a.txt
@@ -108,6 +109,8 @@ grep foo *.py
 sha256sum *.py
 git -C src status
 git -C src -P log -1
+cd src && git status
+cd src; cd a || git -C b log -p; git show HEAD:a.txt
 git config --get user.name
 git config user.email
 git remote
@@ -121,6 +124,9 @@ jq '.a | keys' f.json
 jq -r '.items[] | select(.price > 10) | .name' f.json
 jq '.["a b"] // "none"' f.json
 jq '{a: .b, c: (.d | length)}' f.json
+jq -c '.items[] | {id, "n": .name, last: {a, env}}' f.json
+jq '{a: 1, if}' f.json
+jq -r '.scripts | to_entries[] | "\(.key): \(.value.a)\n"' f.json
 yq .services a.yml
 sed 's/a/b/g' f.txt
 sed -e 's/^[ ]*//' -e '/^#/d' f.txt
@@ -143,6 +149,17 @@ python3 --version
 node -v
 make --version
 pip --version
+cargo --version
+go version
+git log --since yesterday --author ada --grep 'fix it' --max-count 5 --date iso
+git for-each-ref --format='%(refname:short) %(committerdate:relative)' refs/heads
+git branch --format='%(refname:short) %(upstream)'
+git tag -l --format='%(objectname:short=8) %(contents:subject)'
+git show abc1234:src/app.py
+awk NF f.txt
+awk '/a/,/b/' f.txt
+awk '!seen[$0]++' f.txt
+awk '{ print length($0), length }' f.txt
 command -v git
 egrep 'a|b' f.txt
 xxd -l 16 f.bin
@@ -284,7 +301,9 @@ cd ..
 cd -
 cd src docs
 cd .git
-cd src && git status
+cd secrets && git show HEAD:a.txt
+cd src; cd private_keys; git blame HEAD -- a.txt
+cd src && cd credentials && ls; git -C . show HEAD:./prod.json
 echo *
 git
 git -c a=b status
@@ -314,8 +333,6 @@ python -m pip list
 node
 node -v x
 npm ls
-cargo --version
-go version
 pip
 pip install x
 pip list --outdated
@@ -353,6 +370,23 @@ git for-each-ref --sort=signature:key
 git branch --contains HEAD x
 git tag -l -d v1
 git tag -d v1
+git for-each-ref --format='%(contents)'
+git for-each-ref --format='%(raw)'
+git for-each-ref --format='%(signature:key)'
+git for-each-ref --format='%(describe)'
+git for-each-ref --format='%(if)%(HEAD)%(then)x%(end)'
+git for-each-ref --shell --format='%(refname)'
+git branch --format=%00
+git log --since --output=x
+git log --format medium
+git show abc1234:config
+git show abc1234:hosts.yml
+awk '!seen[$0]++ > "x"' f.txt
+awk '{ print length > "x" }' f.txt
+awk 'seen["x" | getline]++' f.txt
+go version x
+go env
+cargo +nightly --version
 git stash show -p
 git status --ignore-submodules=none
 git show 'abc123^{blob}'
@@ -362,6 +396,14 @@ git remote get-url origin
 git remote get-url --push origin
 git remote set-url origin x
 jq env f.json
+jq '{a: env, b}' f.json
+jq '{a: if .x, env then 1 else 2 end}' f.json
+jq '{a: if .x then {b} end | env}' f.json
+jq '[{a}, env]' f.json
+jq '{(env): 1}' f.json
+jq '..env' f.json
+jq '"\(.a | env)"' f.json
+jq '{$__loc__}' f.json
 jq .env.HOME,env f.json
 jq '$ENV' f.json
 jq '$ENV.HOME' f.json
@@ -468,6 +510,9 @@ tar -cf a.tar x
 unzip a.zip
 unzip -l a.zip -d x
 zcat -f /etc/passwd
+zcat a.tar.gz
+grep -e* x
+grep -n foo --max-count=? x
 fd -x rm
 fd x -X rm
 fd --exec rm

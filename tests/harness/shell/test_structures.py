@@ -174,13 +174,20 @@ echo x > &2
 set -o history
 set -- a
 set +e
-cargo --version
 java -version
 top -b -n 1
-go version
-rustc --version
 npm ls
 find . -name '*.py' | xargs cat
+find . -name '*.py' | xargs wc -l
+tail -f app.log
+basename "$(pwd)"
+ss -K
+ss -E
+ss -tF x
+ss -D x
+ss -r
+ss -ltn -N x
+ss dst :80
 nm @x
 f() { ls; }; f
 time

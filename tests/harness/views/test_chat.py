@@ -5,7 +5,7 @@ from tests.harness.views.journal import Journal, at, request, some, streams
 
 from windlass_harness.record import Record
 from windlass_harness.views import fold_chat, step_message_id
-from windlass_protocol import ChatMessage, ChatRole, ToolResult
+from windlass_protocol import ChatMessage, ToolResult
 
 
 def chat(journal: Journal) -> tuple[ChatMessage, ...]:
@@ -54,25 +54,6 @@ def test_words_before_and_after_calls_are_one_message() -> None:
     assert len(some(message.tool_calls)) == 1
 
 
-def test_an_attempt_that_is_made_again_replaces_the_words_and_keeps_the_id() -> None:
-    journal = Journal().begin().start().say("half").ask("dead")
-    before = chat(journal)[-1]
-    journal.start(attempt=2)
-    assert chat(journal)[-1] == before, "the words stay until there are others"
-    journal.say("whole").ask("a").end().result("dead").result("a")
-    answer, result = chat(journal)[1:]
-    assert (answer.id, answer.content, answer.created_at) == (before.id, "whole", before.created_at)
-    assert [call.id for call in some(answer.tool_calls)] == ["a"]
-    assert result.id == f"{before.id}/a"
-
-
-def test_an_attempt_with_a_call_result_stays_and_the_next_attempt_has_its_own_message() -> None:
-    journal = Journal().begin().start().say("one").ask("a").result("a").start(attempt=2).say("two").end()
-    assert lines(journal)[1:] == [("assistant", "one"), ("tool", "found"), ("assistant", "two")]
-    ids = [message.id for message in chat(journal)]
-    assert len(set(ids)) == len(ids)
-
-
 def test_an_attempt_that_said_nothing_leaves_the_id_to_the_next() -> None:
     journal = Journal().begin().start().start(attempt=2).say("x").end()
     assert chat(journal)[-1].id == "s1/t0/0"
@@ -85,60 +66,16 @@ def test_a_message_of_another_step_than_the_newest_does_not_take_its_id() -> Non
     assert ids[-1] == f"s1/t0/0/{len(journal.records)}"
 
 
-def test_results_that_failed_say_why() -> None:
-    error = {"code": "E", "message": "no disk"}
-    journal = Journal().begin().answer("a", "b", "c")
-    journal.result("a", None, status="failed", error=error)
-    journal.result("b", {"n": 1}, status="failed")
-    journal.result("c", None, status="rejected", error={"code": "E", "message": "not allowed"})
-    found = [some(message.tool_result) for message in chat(journal)[2:]]
-    assert [(result.success, result.error) for result in found] == [
-        (False, "no disk"),
-        (False, '{"n":1}'),
-        (False, "not allowed"),
-    ]
-    assert [message.content for message in chat(journal)[2:]] == ["no disk", '{"n":1}', "not allowed"]
-
-
 def test_arguments_that_are_no_object_are_shown_as_input() -> None:
     action = {"kind": "load-skill", "callId": "a", "input": "pdf"}
     journal = Journal().begin().start().add("actions.requested", {"actions": [action], **at()})
     assert some(chat(journal)[-1].tool_calls)[0].arguments == {"input": "pdf"}
 
 
-def test_a_question_and_its_answer_are_a_call_and_its_result() -> None:
-    journal = Journal().begin().answer(text="Let me ask.")
-    journal.add("input.requested", {"requests": [request("r", "q", kind="question")], **at()})
-    journal.add("input.requested", {"requests": [request("r", "q", kind="question")], **at()})
-    response = {"requestId": "r", "text": "blue"}
-    resolutions = [
-        {"requestId": "r", "outcome": "answered", "response": response},
-        {"requestId": "unknown", "outcome": "answered"},
-    ]
-    journal.add("input.resolved", {"resolutions": resolutions, **at()})
-    asked, answer = chat(journal)[1:]
-    assert [call.id for call in some(asked.tool_calls)] == ["q"]
-    assert some(answer.tool_result).data == {"status": "answered", "text": "blue"}
-
-
-def test_an_approval_has_no_result_before_its_call_has_one() -> None:
-    journal = Journal().begin().answer("a")
-    journal.add("input.requested", {"requests": [request("r", "a", kind="approval")], **at()})
-    journal.add("input.resolved", {"resolutions": [{"requestId": "r", "outcome": "approved"}], **at()})
-    assert len(chat(journal)) == 2
-
-
 def test_a_request_of_a_subagent_is_no_call_of_this_conversation() -> None:
     journal = Journal().begin().answer("sub")
     journal.add("input.requested", {"requests": [request("r", "q")], "childSessionId": "s2", **at()})
     assert [call.id for call in some(chat(journal)[-1].tool_calls)] == ["sub"]
-
-
-def test_a_result_counts_once_and_also_after_the_run_ended() -> None:
-    journal = Journal().begin().answer("a", "b").result("a").result("a").result("ghost")
-    assert [message.role for message in chat(journal)[1:]] == [ChatRole.ASSISTANT, ChatRole.TOOL]
-    journal.add("run.completed", {"runId": "r1"}).result("b", "late").result("b", "later")
-    assert lines(journal)[3:] == [("tool", "late")]
 
 
 def test_a_question_of_a_run_is_open_until_that_run_ends() -> None:
@@ -150,13 +87,6 @@ def test_a_question_of_a_run_is_open_until_that_run_ends() -> None:
     journal = Journal().begin().answer("q").add("input.requested", asked)
     journal.add("run.cancelled", {"runId": "r1"}).add("input.resolved", answered)
     assert len(chat(journal)) == 2
-
-
-def test_an_attempt_with_a_started_call_keeps_its_message() -> None:
-    journal = Journal().begin().start().say("one").ask("a").run("a").start(attempt=2).say("two").end()
-    journal.result("a")
-    assert lines(journal)[1:] == [("assistant", "one"), ("assistant", "two"), ("tool", "found")]
-    assert [some(message.tool_calls)[0].id for message in chat(journal)[1:2]] == ["a"]
 
 
 def test_a_call_started_when_its_attempt_is_over_belongs_to_the_next_attempt() -> None:

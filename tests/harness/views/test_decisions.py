@@ -1,7 +1,7 @@
 """The decision ledger: decisions, outcomes and problems."""
 
 import pytest
-from tests.harness.views.journal import DECISION, ERROR, SPENT, Facts, Journal, some
+from tests.harness.views.journal import DECISION, Facts, Journal, some
 
 from windlass_harness.views import DecisionsState, fold_decisions
 from windlass_protocol import DecisionRun, DecisionRunStatus
@@ -67,24 +67,6 @@ def test_decisions_belong_to_the_newest_run_though_an_older_one_is_started_again
     assert [len(run.decisions) for run in ledger(journal).runs.values()] == [0, 1]
 
 
-def test_a_second_outcome_replaces_the_first() -> None:
-    journal = settle(decide(begin(), "d0"), "d0", True, tokensUsed=10, latencyMs=5)
-    settle(journal, "d0", False, tokensUsed=3, latencyMs=1)
-    run = run_of(journal)
-    assert not some(run.decisions[0].outcome).success
-    metrics = run.metrics
-    assert (metrics.successful_decisions, metrics.failed_decisions) == (0, 1)
-    assert (metrics.total_tokens, metrics.total_latency_ms) == (3, 1)
-
-
-def test_a_decision_recorded_again_replaces_the_first_with_its_outcome() -> None:
-    journal = settle(decide(begin(), "d0"), "d0", True, tokensUsed=10)
-    decide(journal, "d0", outcome={"success": False, "tokensUsed": 1})
-    metrics = run_of(journal).metrics
-    assert (metrics.total_decisions, metrics.successful_decisions, metrics.failed_decisions) == (1, 0, 1)
-    assert metrics.total_tokens == 1
-
-
 def test_a_judgement_is_kept_with_its_decision() -> None:
     judged = {"decisionId": "d0", "evaluation": {"goalAligned": True, "outcomeQuality": 0.9}}
     journal = decide(begin(), "d0").add("decision.evaluated", judged)
@@ -121,28 +103,6 @@ def test_a_record_that_names_its_run_belongs_to_it() -> None:
     journal.add("decision.recorded", {"decision": {**DECISION, "id": "d0"}}, runId="r1")
     journal.add("decision.recorded", {"decision": {**DECISION, "id": "d0"}})
     assert {key: len(run.decisions) for key, run in ledger(journal).runs.items()} == {"r1": 1, "r2": 1}
-
-
-@pytest.mark.parametrize(
-    ("kind", "data", "status"),
-    [
-        ("run.completed", {"outputData": {"n": 1}}, DecisionRunStatus.COMPLETED),
-        ("run.failed", {"error": ERROR}, DecisionRunStatus.FAILED),
-        ("run.cancelled", {}, DecisionRunStatus.CANCELLED),
-        (
-            "run.budget_exhausted",
-            {"exceeded": ["tokens"], "used": SPENT, "limits": {}},
-            DecisionRunStatus.FAILED,
-        ),
-    ],
-)
-def test_a_run_ends_once(kind: str, data: Facts, status: DecisionRunStatus) -> None:
-    journal = begin().add(kind, {"runId": "r1", **data})
-    run = run_of(journal)
-    assert (run.status, run.completed_at) == (status, journal.records[1].at)
-    assert run.output_data == data.get("outputData")
-    assert run_of(journal.add("run.cancelled", {"runId": "r1"})) == run
-    assert run_of(journal.add("run.started", {"runId": "r1", "agentId": "b"})) == run
 
 
 def test_the_narrative_is_the_one_given_or_written_at_the_end() -> None:

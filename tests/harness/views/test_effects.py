@@ -11,7 +11,6 @@ from windlass_protocol import ToolMessage, ToolOutputType, ToolResultPart
 
 TURN: Facts = {"sequence": 0, "turnId": "t0"}
 ENDS = ("run.c", "run.f", "run.b", "turn.c", "turn.f", "session.c", "session.f")
-RETRYING: Facts = {"code": "E", "attempt": 1, "delayMs": 1, **at()}
 
 
 def interrupted(journal: Journal) -> list[str]:
@@ -38,20 +37,6 @@ def shown(journal: Journal) -> list[str]:
 
 def settle(journal: Journal, choice: str) -> Journal:
     return journal.add("recovery.effect_settled", {"callId": "c1", "choice": choice})
-
-
-@pytest.mark.parametrize("is_announced", [True, False])
-def test_a_started_call_outlives_its_attempt(is_announced: bool) -> None:
-    journal = Journal().begin().start().ask("c1").run("c1")
-    if is_announced:
-        journal.add("step.retrying", RETRYING)
-        assert interrupted(journal) == ["c1"]
-    journal.start(attempt=2)
-    assert interrupted(journal) == ["c1"]
-    journal.say("whole").end().result("c1", "late")
-    assert interrupted(journal) == []
-    assert (results(journal), shown(journal)) == ([("c1", "late")], ["late"])
-    assert roles(journal) == ["user", "assistant", "tool", "assistant"]
 
 
 def test_attempts_that_ask_for_the_same_call_share_its_result() -> None:
@@ -86,21 +71,6 @@ def test_a_request_about_a_call_that_is_skipped_is_no_longer_open() -> None:
     journal.add("input.requested", {"requests": [request("r", "c1", kind="recovery")], **at()})
     assert len(fold_session(settle(journal, "retry").records).requests) == 1
     assert fold_session(settle(journal, "skip").records).requests == ()
-
-
-@pytest.mark.parametrize("choice", ["retry", "supply"])
-def test_a_call_that_is_retried_or_supplied_waits_for_its_result(choice: str) -> None:
-    journal = settle(Journal().begin().answer("c1").run("c1"), choice)
-    assert interrupted(journal) == ["c1"]
-    assert interrupted(journal.result("c1", "given")) == []
-    assert results(journal) == [("c1", "given")]
-
-
-def test_the_end_of_another_run_closes_nothing_of_this_one() -> None:
-    journal = Journal().begin().answer("c1").run("c1").add("run.started", {"runId": "r2", "agentId": "a"})
-    journal.turn("more", 1).answer("c2", turn=1).run("c2", 0, 1).add("run.cancelled", {"runId": "r1"})
-    assert interrupted(journal) == ["c2"]
-    assert results(journal.result("c2", "found")) == [("c1", INTERRUPTED), ("c2", "found")]
 
 
 @pytest.mark.parametrize(
@@ -166,11 +136,6 @@ def test_a_call_that_a_person_is_asked_about_outlives_its_turn() -> None:
     journal.add("turn.completed", TURN)
     assert len(fold_session(journal.records).requests) == 1
     assert results(journal.result("c1", 1)) == [("c0", NOT_EXECUTED), ("c1", 1)]
-
-
-def test_the_end_of_another_turn_closes_nothing_of_this_one() -> None:
-    journal = Journal().begin().turn("more", 1).answer("c1", turn=1).run("c1", 0, 1)
-    assert interrupted(journal.add("turn.completed", TURN).add("turn.cancelled", TURN)) == ["c1"]
 
 
 @given(before=streams(12), after=streams(12))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from windlass_harness.views.eve import EveGrammar, Shown
-from windlass_protocol import InputRequest, JsonObject, JsonValue, RunMode, StepPlace
+from windlass_protocol import InputRequest, JsonObject, JsonValue, StepPlace
 
 PLACE: JsonObject = {"sequence": 0, "turnId": "own", "stepIndex": 0}
 TURN: JsonObject = {"sequence": 0, "turnId": "own"}
@@ -86,25 +86,6 @@ def test_a_step_that_is_tried_again_is_shown_once() -> None:
     assert list(grammar.take("step.started", PLACE, attempt=2)) == []
 
 
-def test_an_answer_that_comes_while_another_call_runs_ends_the_turn_before_its_result() -> None:
-    grammar = EveGrammar()
-    shown(BEGIN, grammar)
-    early = shown([*requested("a", "b"), asks("a"), resolved("a", "approved"), result("a")], grammar)
-    assert types(early) == [
-        "actions.requested",
-        "step.completed",
-        "input.requested",
-        "turn.completed",
-        "session.waiting",
-    ]
-    actions = early[0][1]["actions"]
-    assert isinstance(actions, list)
-    assert len(actions) == 1
-    rest = shown([result("b"), ("step.started", {**PLACE, "stepIndex": 1})], grammar)
-    assert types(rest) == ["turn.started", "step.started", "action.result", "action.result"]
-    assert {str(data["turnId"]) for _, data in rest} == {"turn_1"}
-
-
 def test_a_call_with_the_id_of_an_earlier_question_is_shown_with_its_result() -> None:
     grammar = EveGrammar()
     asked = [*BEGIN, *requested("a"), asks("a", "question"), WAIT, resolved("a", "answered", "question")]
@@ -119,25 +100,6 @@ def test_a_call_with_the_id_of_an_earlier_question_is_shown_with_its_result() ->
         "step.completed",
         "step.started",
     ]
-
-
-def test_a_call_of_a_subagent_may_have_the_id_of_a_call_of_its_caller() -> None:
-    grammar = EveGrammar()
-    shown(BEGIN, grammar)
-    kind, data = asks("a", "question")
-    early = shown([*requested("a", "b"), (kind, {**data, "childSessionId": "s2", "callId": "a"})], grammar)
-    early += shown([result("b"), WAIT], grammar)
-    assert [one.get("callId") for one in _list(early[0][1]["actions"])] == ["a", "b"]
-    assert types(early)[1:] == [
-        "action.result",
-        "step.completed",
-        "input.requested",
-        "turn.completed",
-        "session.waiting",
-    ]
-    step: Shown = ("step.started", {**PLACE, "stepIndex": 1})
-    rest = shown([resolved("a", "answered", "question"), result("a"), step], grammar)
-    assert types(rest) == ["turn.started", "step.started", "action.result"]
 
 
 def test_calls_of_a_program_are_not_shown_and_their_requests_are() -> None:
@@ -256,23 +218,6 @@ def test_a_cancelled_run_fails_its_turn_and_shows_the_message_that_it_held() -> 
         "message": "The run was cancelled.",
     }
     assert events[3][1]["turnId"] == "turn_2"
-
-
-def test_the_result_of_a_question_is_not_shown_and_one_without_a_kind_is() -> None:
-    grammar = EveGrammar()
-    shown([*BEGIN, *requested("q"), asks("q", "question"), WAIT], grammar)
-    answered = shown([resolved("q", "answered", "question"), result("q")], grammar)
-    assert answered == []
-    shown([("step.started", PLACE), *requested("p"), asks("p", None), WAIT], grammar)
-    rest = shown([resolved("p", "answered", "question"), result("p"), ("step.started", PLACE)], grammar)
-    assert types(rest) == ["turn.started", "step.started", "action.result"]
-
-
-def test_what_is_held_is_shown_at_the_end_of_a_step() -> None:
-    grammar = EveGrammar(mode=RunMode.TASK)
-    shown([*BEGIN, *requested("a"), result("a")], grammar)
-    assert types(grammar.flush()) == ["actions.requested", "action.result", "step.completed"]
-    assert list(grammar.flush()) == []
 
 
 def test_a_grammar_between_two_steps_knows_the_open_requests() -> None:

@@ -63,21 +63,6 @@ def test_a_delta_carries_the_id_of_the_message_that_it_will_be_part_of() -> None
     assert fold_chat(journal.records).messages[-1].id == "s1/t0/3"
 
 
-def test_a_message_that_comes_whole_says_so_and_one_that_was_streamed_is_not_repeated() -> None:
-    whole = event("message.completed", {"message": "hello", "finishReason": "stop", **at()})
-    [shown_whole] = projected(whole)
-    assert (shown_whole.content, shown_whole.event) == ("hello", "message.completed")
-    assert shown_whole.message_id == "s1/t0/0"
-    start = event("step.started", at())
-    pieces = [event("message.appended", {"messageDelta": text, **at()}) for text in ("he", "llo")]
-    assert [one.content for one in projected(start, *pieces, whole)] == ["he", "llo"]
-    assert [one.content for one in projected(start, pieces[0], whole)] == ["he", "llo"]
-    assert [(one.content, one.event) for one in projected(start, pieces[1], whole)] == [
-        ("llo", None),
-        ("hello", "message.completed"),
-    ]
-
-
 def test_each_call_is_an_event_of_its_own() -> None:
     actions = [call("a"), {"kind": "load-skill", "callId": "b", "input": "pdf"}]
     assert shown("actions.requested", {"actions": actions, **at()}) == [

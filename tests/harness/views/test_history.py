@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from tests.harness.compaction.histories import orphans
-from tests.harness.views.journal import Facts, Journal, at, call, request, sessions, streams
+from tests.harness.views.journal import Facts, Journal, at, request, sessions, streams
 
-from windlass_harness.compaction import Origin, apply, completed_data, origin_of, plan
+from windlass_harness.compaction import MessageOrigin, apply, completion_data, origin_of, plan
 from windlass_harness.record import Record
 from windlass_harness.views import CallStage, fold_session
-from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
+from windlass_harness.views.history import NOT_EXECUTED
 from windlass_protocol import (
     AssistantMessage,
     CompactionConfig,
@@ -47,7 +47,12 @@ def test_context_precedes_its_message_and_is_marked_by_origin() -> None:
     journal.add("message.received", data)
     said = history(journal)
     assert [message.content for message in said] == ["the task", "noon", "rain", "hi"]
-    assert [origin_of(message) for message in said] == [None, Origin.CONTEXT, Origin.CONTEXT, None]
+    assert [origin_of(message) for message in said] == [
+        None,
+        MessageOrigin.CONTEXT,
+        MessageOrigin.CONTEXT,
+        None,
+    ]
 
 
 def test_parts_of_a_users_message_are_kept() -> None:
@@ -167,22 +172,6 @@ def test_a_completed_result_that_says_it_is_an_error_is_one() -> None:
     assert outputs(history(journal)[-1])[0][1].type == "error-text"
 
 
-def test_every_kind_of_action_is_a_call_under_the_name_the_model_used() -> None:
-    actions = [
-        call("a"),
-        {"kind": "subagent-call", "callId": "b", "name": "research", "subagentName": "r2", "input": "x"},
-        {"kind": "remote-agent-call", "callId": "c", "name": "far", "remoteAgentName": "f", "input": "x"},
-        {"kind": "load-skill", "callId": "d", "input": "pdf"},
-    ]
-    journal = Journal().begin().start().add("actions.requested", {"actions": actions, **at()}).end()
-    assert [one.tool_name for one in fold_session(journal.records).calls] == [
-        "look",
-        "research",
-        "far",
-        "load_skill",
-    ]
-
-
 @pytest.mark.parametrize("failed", ["step.failed", "step.retrying"])
 def test_an_attempt_that_failed_leaves_nothing_of_its_answer(failed: str) -> None:
     journal = Journal().begin().start().say("half an ans").ask("a")
@@ -232,27 +221,6 @@ def test_a_message_during_a_step_comes_after_it() -> None:
     assert roles(journal) == ["user"]
     journal.result("a")
     assert roles(journal) == ["user", "assistant", "tool", "user"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [
-        ("turn.failed", {"code": "E", "message": "m", "sequence": 0, "turnId": "t0"}),
-        ("turn.cancelled", {"sequence": 0, "turnId": "t0"}),
-        ("run.cancelled", {"runId": "r1"}),
-        ("run.completed", {"runId": "r1"}),
-        ("session.failed", {"code": "E", "message": "m"}),
-    ],
-)
-def test_at_the_end_of_a_run_open_calls_get_placeholder_results(kind: str, data: dict[str, object]) -> None:
-    journal = Journal().begin().answer("a", "b", "c").run("a").result("b").add(kind, data)
-    assert [output.value for _, output in outputs(history(journal)[-1])] == [
-        INTERRUPTED,
-        "found",
-        NOT_EXECUTED,
-    ]
-    assert fold_session(journal.records).calls == ()
-    assert roles(journal.result("a")) == ["user", "assistant", "tool"]
 
 
 def test_an_answer_cut_off_by_the_end_of_the_run_is_dropped() -> None:
@@ -325,15 +293,6 @@ def test_a_request_after_its_step_was_finished_is_a_call_of_its_own() -> None:
     assert roles(journal) == ["user", "assistant", "assistant", "tool"]
 
 
-def test_a_request_of_a_subagent_is_no_call_of_ours() -> None:
-    journal = Journal().begin().answer("sub")
-    journal.add("input.requested", {"requests": [request("r", "q")], "childSessionId": "s2", **at()})
-    state = fold_session(journal.records)
-    assert [one.call_id for one in state.calls] == ["sub"]
-    assert [(one.request.request_id, one.session_id) for one in state.proxied] == [("r", "s2")]
-    assert state.requests == ()
-
-
 def test_ids_may_be_used_again_in_another_step() -> None:
     journal = Journal().begin().answer("call_0").result("call_0", 1)
     journal.answer("call_0", step=1).result("call_0", 2)
@@ -369,7 +328,7 @@ def test_a_compaction_is_repeated_as_it_was_planned() -> None:
     before = history(journal)
     config = CompactionConfig(threshold=3000, recent_window_size=4)
     made = plan(before, config, on_compaction=[UserMessage(content="todo")])
-    data = completed_data(made, "the summary", model_id="m", sequence=0, turn_id="t0")
+    data = completion_data(made, "the summary", model_id="m", sequence=0, turn_id="t0")
     journal.add("compaction.completed", data_of(data))
     assert history(journal) == apply(made, before, summary="the summary")
     assert len(history(journal)) < len(before)

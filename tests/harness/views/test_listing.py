@@ -12,12 +12,12 @@ from windlass_harness.views.listing import (
     RECORDS_WITH_WORDS,
     TITLE_CHARS_MAX,
     WORD_CHARS_MAX,
-    RunFacts,
+    ListedRun,
     RunsFold,
     content_hashes,
+    news_of,
+    news_of_start,
     title_of,
-    told_by,
-    told_by_start,
     words_in,
     words_of_record,
 )
@@ -58,19 +58,19 @@ def numbered(*drafts: Draft) -> list[Record]:
 def test_the_words_of_a_run_are_its_answer_its_error_or_what_it_waits_for(
     status: RunStatus, ended_at: str | None, shown: tuple[str, str | None, str | None]
 ) -> None:
-    run = RunFacts(status=status, ended_at=ended_at, output="words")
+    run = ListedRun(status=status, ended_at=ended_at, output="words")
     assert (run.answer, run.error_message, run.waits_for) == shown
 
 
 def test_the_records_of_a_step_change_no_listing() -> None:
-    assert told_by([]) is None
-    assert told_by([fact("step.started"), fact("action.result"), fact("step.completed")]) is None
+    assert news_of([]) is None
+    assert news_of([fact("step.started"), fact("action.result"), fact("step.completed")]) is None
 
 
 def test_the_first_records_give_title_agent_owner_and_parent() -> None:
     parent: JsonValue = {"sessionId": "s0", "rootSessionId": "root"}
     begun = fact("run.started", runId="r1", agentId="a1", owner="ann", parent=parent)
-    told = told_by(
+    told = news_of(
         [begun, fact("message.received", message="Hello  you"), fact("message.received", message="!")]
     )
     assert told is not None
@@ -80,37 +80,25 @@ def test_the_first_records_give_title_agent_owner_and_parent() -> None:
     assert (run.run_id, run.status, run.begins, run.usage) == ("r1", RunStatus.RUNNING, True, None)
 
 
-def test_the_end_of_a_run_gives_its_usage_and_whether_it_started() -> None:
-    ended = fact("run.failed", LATER, usage={"inputTokens": 3})
-    told = told_by([fact("run.waiting"), ended, fact("run.cancelled", LATER, runId="r2", unstarted={})])
-    assert told is not None
-    assert (told.at, told.since) == (LATER, AT)
-    waits, fails, never = told.runs
-    assert (waits.status, fails.status, never.run_id) == (RunStatus.WAITING, RunStatus.FAILED, "r2")
-    assert fails.usage is not None
-    assert fails.usage.input_tokens == 3
-    assert (fails.is_unstarted, never.is_unstarted) == (False, True)
-
-
 def test_the_listing_of_a_fork_has_its_origin_and_no_earlier_runs() -> None:
     forked = fact("session.forked", LATER, predecessor="s0", predecessorSeq=4)
-    told = told_by([fact("run.started", runId="r1", agentId="a1"), forked])
+    told = news_of([fact("run.started", runId="r1", agentId="a1"), forked])
     assert told is not None
     assert (told.predecessor, told.predecessor_seq, told.runs, told.since) == ("s0", 4, (), LATER)
-    odd = told_by([fact("session.forked", predecessor=3, predecessorSeq="x")])
+    odd = news_of([fact("session.forked", predecessor=3, predecessorSeq="x")])
     assert odd is not None
     assert (odd.predecessor, odd.predecessor_seq) == (None, None)
 
 
 def test_a_playground_run_belongs_to_the_session_that_it_was_made_from() -> None:
     origin: JsonValue = {"runId": "r0", "sessionId": "s0", "stepIndex": 1, "size": "run", "calls": "recorded"}
-    told = told_by([fact("run.started", runId="r1", agentId="a1", playground=origin)])
+    told = news_of([fact("run.started", runId="r1", agentId="a1", playground=origin)])
     assert told is not None
     assert (told.parent, told.root) == ("s0", None)
 
 
 def test_a_start_gives_the_title_of_its_session() -> None:
-    told = told_by_start({"message": "Hi", "agentId": "a1", "owner": "ann"}, AT)
+    told = news_of_start({"message": "Hi", "agentId": "a1", "owner": "ann"}, AT)
     assert (told.title, told.agent_id, told.owner, told.at, told.since, told.parent) == (
         "Hi",
         "a1",
@@ -239,7 +227,7 @@ def run_entry(kind: str, at: str = "2026-01-31T09:30:00.000Z", **data: JsonValue
     return Draft(kind, at, {"runId": "r1", **data}, run_id="r1")
 
 
-def folded(*appends: tuple[Draft, ...]) -> RunFacts | None:
+def folded(*appends: tuple[Draft, ...]) -> ListedRun | None:
     fold = RunsFold()
     for append in appends:
         fold.apply(append)

@@ -127,17 +127,6 @@ def test_a_result_is_sealed() -> None:
     assert ErrorInfo.model_validate(ERROR).message == "late"
 
 
-def test_records_go_to_the_run_they_name() -> None:
-    journal = begin().add("run.started", {"runId": "r2", "agentId": "helper"})
-    step(journal, "run.completed", output="one").add(
-        "turn.started", {"sequence": 1, "turnId": "t1"}, runId="r2"
-    )
-    journal.add("run.completed", {"runId": "ghost"}).add("turn.started", {"sequence": 2, "turnId": "t2"})
-    assert list(fold_runs(journal.records).runs) == ["r1", "r2"]
-    assert run_of(journal).status is RunStatus.COMPLETED
-    assert (run_of(journal, "r2").status, run_of(journal, "r2").turn_id) == (RunStatus.RUNNING, "t1")
-
-
 def test_a_damaged_record_of_a_run_is_found_by_the_run_that_it_names() -> None:
     record = Record("run.failed", "2026-01-31T09:00:00.000Z", {"runId": 7}, run_id="r1")
     assert run_id_of(record) == "r1"

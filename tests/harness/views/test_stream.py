@@ -86,26 +86,12 @@ def shown(found: Sequence[Change]) -> dict[str, str]:
 # texts
 
 
-def test_a_text_in_pieces_is_shown_once() -> None:
-    found = changes(started(), more("Hel"), more("lo"), whole("Hello"))
-    assert found == [
-        StepStarted(0),
-        TextDelta("text", "r1/0", 0, "Hel", "s1/t0/0"),
-        TextDelta("text", "r1/0", 0, "lo", "s1/t0/0"),
-        TextEnded("text", "r1/0"),
-    ]
-
-
 def test_a_text_that_came_whole_says_so() -> None:
     assert changes(started(), whole("Hello")) == [
         StepStarted(0),
         TextDelta("text", "r1/0", 0, "Hello", "s1/t0/0", is_whole=True),
         TextEnded("text", "r1/0"),
     ]
-
-
-def test_the_end_that_was_missed_follows_with_the_record() -> None:
-    assert texts(changes(started(), more("Hel"), whole("Hello"))) == ["Hel", "lo"]
 
 
 def test_a_hole_in_the_middle_voids_the_step_and_all_of_it_is_shown_again() -> None:
@@ -160,11 +146,6 @@ def test_a_reader_that_resumes_has_the_beginning_if_it_has_deltas(
     fold.apply(started())
     fold.resume(has_deltas=has_deltas)
     assert texts(fold.apply_all([more("lo"), whole("Hello")])) == expected
-
-
-def test_a_text_of_no_session_has_no_message() -> None:
-    [homeless] = changes(event("message.appended", {"messageDelta": "x", **at()}, None))
-    assert homeless == TextDelta("text", "r1/0", 0, "x")
 
 
 # steps

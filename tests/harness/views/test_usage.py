@@ -122,12 +122,6 @@ def test_an_id_that_another_run_uses_again_is_another_call() -> None:
     assert {key: tally.tool_calls for key, tally in usage(journal).runs.items()} == {"r1": 1, "r2": 1}
 
 
-def test_a_run_that_is_started_again_is_charged_nothing_more() -> None:
-    journal = Journal().begin().add("run.started", {"runId": "r2", "agentId": "x"})
-    journal.add("run.started", {"runId": "r1", "agentId": "helper"}).run("a")
-    assert list(usage(journal).runs) == ["r2"]
-
-
 def test_sums_stop_at_the_largest_number() -> None:
     most = {"inputTokens": INTEGER_MAX, "outputTokens": INTEGER_MAX, "costMicros": INTEGER_MAX}
     journal = Journal().begin().start().end(usage=most).start(1).end(1, usage=most)

@@ -187,7 +187,7 @@ def test_a_tool_that_blocks_the_loop_is_named_with_its_session(monkeypatch: pyte
         monkeypatch.setattr(StallCounts, "add", count)
         agent = Agent("a", model=ScriptedModel([call("block"), say("done")]), tools=[block])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            await (await runtime.start(agent, "go", session_id="s-blocked")).wait(timeout=300)
+            await (await runtime.start_run(agent, "go", session_id="s-blocked")).wait(timeout=300)
             await counted.wait()
         return counts.totals().latest[0]
 

@@ -4,12 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.ports.model import LLMUsage
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 
 GUARD_S = 300
@@ -42,7 +43,8 @@ async def note(text: str, context: ToolContext) -> str:
 
 def agent(*answers: Answer, name: str = "clerk", **parts: object) -> Agent:
     """An agent that says these things by how far a session has come."""
-    model = ScriptedModel(by_history(answers or (say("done", usage=USAGE),)))
+    told = (replace(answer, usage=answer.usage or LLMUsage()) for answer in answers)
+    model = ScriptedModel(by_history(told if answers else (say("done", usage=USAGE),)))
     return Agent(name, model=model, tools=[look, pay, note], **parts)  # pyright: ignore[reportArgumentType] - parts of an agent by name
 
 
@@ -58,7 +60,7 @@ async def opened(path: Path | None, *agents: Agent) -> AsyncGenerator[AgentRunti
     made.clear()
     if path is None:
         runtime = AgentRuntime.in_memory(agents)
-        await runtime.resume()
+        await runtime.core.resume()
     else:
         runtime = await AgentRuntime.open(path, agents=agents, durability="process")
     async with runtime:

@@ -22,12 +22,12 @@ from windlass.catalog import archive as importing
 from windlass.catalog.archive import own_runs
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.machine import Machine
-from windlass.ports.store import KeptItem, SessionCopy, StoredAppend
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import FullStore
 from windlass_harness.record import Record
-from windlass_harness.views.listing import Told
+from windlass_harness.views.listing import SessionNews
 from windlass_protocol import ContentRef, RunStatus
 
 GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
@@ -40,7 +40,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 def test_a_session_goes_to_another_store_with_its_runs_and_contents(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "Read the book.", session_id="s1", run_id="r1", owner="ann")
+        handle = await runtime.start_run("clerk", "Read the book.", session_id="s1", run_id="r1", owner="ann")
         await handle.wait()
         lines = await lines_of(runtime)
         info, runs = await runtime.sessions.get("s1"), await runtime.sessions.runs()
@@ -55,9 +55,11 @@ def test_a_session_goes_to_another_store_with_its_runs_and_contents(path: Path |
             assert (await lines_of(other))[1:-1] == lines[1:-1]
             assert (await other.handle("r1").wait()).output == "Long."
             # The start that made it is known here too.
-            again = await other.start("clerk", "Read the book.", session_id="s1", run_id="r1", owner="ann")
+            again = await other.start_run(
+                "clerk", "Read the book.", session_id="s1", run_id="r1", owner="ann"
+            )
             assert (await again.wait()).output == "Long."
-            more = await other.start("clerk", "And?", session_id="s1", owner="ann")
+            more = await other.start_run("clerk", "And?", session_id="s1", owner="ann")
             assert (await more.wait()).output == "So."
             assert made == []
 
@@ -69,7 +71,7 @@ def test_consent_for_the_session_is_not_imported(path: Path | None) -> None:
     answers = (call("pay", {"cents": 1}), say("one"), call("pay", {"cents": 2}), say("two"))
 
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+        handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
         await until(handle, "run.waiting")
         [request] = await handle.open_requests()
         await handle.answer(request.request_id, "approve_session", responder="ann")
@@ -78,7 +80,7 @@ def test_consent_for_the_session_is_not_imported(path: Path | None) -> None:
         assert any('"grant"' in line for line in lines)
         async with opened(None, agent(*answers)) as other:
             await other.sessions.import_(lines)
-            asks = await other.start("clerk", "once more", session_id="s1", owner="ann")
+            asks = await other.start_run("clerk", "once more", session_id="s1", owner="ann")
             await until(asks, "run.waiting")
             assert made == []
             records = await other.sessions.records("s1", limit=1_000)
@@ -91,7 +93,7 @@ def test_consent_for_the_session_is_not_imported(path: Path | None) -> None:
 
 def test_importing_an_existing_or_deleted_session_is_a_conflict(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
         lines = await lines_of(runtime)
         with pytest.raises(Conflict, match="session s1 exists already"):
             await runtime.sessions.import_(lines)
@@ -104,9 +106,9 @@ def test_importing_an_existing_or_deleted_session_is_a_conflict(path: Path | Non
 
 def test_an_unfinished_run_is_not_driven_after_an_import_until_it_gets_input(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "Pay.", session_id="s1", run_id="r1", owner="ann")
+        handle = await runtime.start_run("clerk", "Pay.", session_id="s1", run_id="r1", owner="ann")
         await until(handle, "run.waiting")
-        await runtime.start("clerk", "queued", session_id="s1", run_id="r2")
+        await runtime.start_run("clerk", "queued", session_id="s1", run_id="r2")
         lines = await lines_of(runtime)
         await handle.cancel()
         await handle.wait()
@@ -115,7 +117,7 @@ def test_an_unfinished_run_is_not_driven_after_an_import_until_it_gets_input(pat
             assert (back.status, back.request_count, back.run_count) == (SessionStatus.WAITING, 1, 1)
             [asked] = (await other.sessions.requests(owner="ann")).items
             assert asked.run_id == "r1"
-            store = other.ports.store
+            store = other.core.ports.store
             assert store is not None
             assert await store.due(now_ms=2**50) == ()
             await approve(other.handle("r1"))
@@ -128,7 +130,7 @@ def test_an_unfinished_run_is_not_driven_after_an_import_until_it_gets_input(pat
 
 def test_a_fork_that_is_brought_in_is_still_a_fork_without_runs_of_its_own(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "Pay.", session_id="old", run_id="r1")
+        handle = await runtime.start_run("clerk", "Pay.", session_id="old", run_id="r1")
         await until(handle, "run.waiting")
         fork = await runtime.sessions.fork("old", session_id_new="new")
         await handle.cancel()
@@ -146,7 +148,7 @@ def test_a_fork_that_is_brought_in_is_still_a_fork_without_runs_of_its_own(path:
 
 def test_lines_that_are_torn_or_changed_anywhere_are_refused_and_leave_nothing() -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
         lines = await lines_of(runtime)
         broken: list[list[str]] = [lines[:cut] for cut in range(len(lines))]
         broken += [lines[:at] + lines[at + 1 :] for at in range(len(lines))]
@@ -178,7 +180,7 @@ async def late(lines: Iterable[str]) -> AsyncIterator[str]:
 
 def test_lines_of_another_format_version_or_kind_are_refused_by_name() -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
         lines = await lines_of(runtime)
 
         def changed(at: int, **parts: object) -> list[str]:
@@ -202,7 +204,7 @@ def test_lines_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importing, "IMPORT_BYTES_MAX", 300)
 
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
         with pytest.raises(Rejected, match="too large: limit 300 bytes"):
             await runtime.sessions.import_(await lines_of(runtime))
 
@@ -213,7 +215,7 @@ def test_a_line_with_too_many_values_is_refused_and_not_read(monkeypatch: pytest
     monkeypatch.setattr(importing, "LINE_VALUES_MAX", 200)
 
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
         lines = await lines_of(runtime)
         lines[1] = f"[{'1,' * 200}1]"
         with pytest.raises(Rejected, match="line 2 has too many values: limit 200"):
@@ -224,13 +226,13 @@ def test_a_line_with_too_many_values_is_refused_and_not_read(monkeypatch: pytest
 
 def test_a_package_stays_when_the_session_is_deleted_that_brought_it_in_as_its_own(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
         lines = await lines_of(runtime)
         assert '"isOwn":false' in lines[-2]
         async with opened(None, clerk) as other:
             await other.sessions.import_(sealed([*lines[:-2], lines[-2].replace("false", "true")]))
             [run] = (await other.sessions.runs()).items
-            content, name = other.ports.content, run.package_fingerprint
+            content, name = other.core.ports.content, run.package_fingerprint
             assert content is not None
             ref = ContentRef(content_id=name, hash=name, size_bytes=0, media_type="application/json")
             package = await content.get(ref)
@@ -282,7 +284,7 @@ def test_a_random_session_folds_the_same_after_an_import(
         appends = cut(records, places)
         runs = own_runs(name, appends)
         items = [KeptItem("start", f"start:{run.run_id}", b"", run.first_seq, run.run_id) for run in runs]
-        told = Told(records[-1].at, records[0].at)
+        told = SessionNews(records[-1].at, records[0].at)
         await store.keep(SessionCopy(name, appends, told, runs=runs, items=tuple(items)))
         lines = [line async for line in catalogue(store).export(name)]
         await catalogue(other).import_(lines)

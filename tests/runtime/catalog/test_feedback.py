@@ -22,12 +22,14 @@ async def given(runtime: AgentRuntime, run_id: str, count: int) -> tuple[Feedbac
 
 def test_feedback_on_an_ended_run_is_a_record_and_lists_filter_by_it(tmp_path: Path) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        done = await runtime.start("clerk", "Look", session_id="s1", run_id="r1")
+        done = await runtime.start_run("clerk", "Look", session_id="s1", run_id="r1")
         await done.wait()
-        await (await runtime.start("clerk", "Look", session_id="s2", run_id="r2")).wait()
-        await runtime.feedback("r1", thumb="down", note="The amount is wrong.", tags=["wrong"], by="ann")
+        await (await runtime.start_run("clerk", "Look", session_id="s2", run_id="r2")).wait()
+        await runtime.handle("r1").feedback(
+            thumb="down", note="The amount is wrong.", tags=["wrong"], by="ann"
+        )
         await given(runtime, "r1", 1)
-        await runtime.feedback("r1", score=0.5, step_index=0)
+        await runtime.handle("r1").feedback(score=0.5, step_index=0)
         first, second = await given(runtime, "r1", 2)
         assert (first.thumb, first.note, first.tags, first.by) == (
             "down",
@@ -55,9 +57,9 @@ def test_feedback_on_an_ended_run_is_a_record_and_lists_filter_by_it(tmp_path: P
 
 def test_feedback_while_the_run_waits_changes_nothing_of_it(tmp_path: Path) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "Pay", session_id="s1", run_id="r1")
+        handle = await runtime.start_run("clerk", "Pay", session_id="s1", run_id="r1")
         await until(handle, "run.waiting")
-        await runtime.feedback("r1", thumb="up")
+        await runtime.handle("r1").feedback(thumb="up")
         await given(runtime, "r1", 1)
         [request] = await handle.open_requests()
         await handle.answer(request.request_id, "approve")
@@ -70,18 +72,18 @@ def test_feedback_while_the_run_waits_changes_nothing_of_it(tmp_path: Path) -> N
 
 def test_feedback_that_says_nothing_or_too_much_is_refused_and_secrets_are_masked(tmp_path: Path) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "Look", run_id="r1")).wait()
+        await (await runtime.start_run("clerk", "Look", run_id="r1")).wait()
         with pytest.raises(Rejected, match="needs a thumb, a score, a note or tags"):
-            await runtime.feedback("r1")
+            await runtime.handle("r1").feedback()
         for wrong in ({"score": 2}, {"thumb": "good"}, {"tags": ["x" * 65]}, {"tags": "x"}, {"note": ""}):
             with pytest.raises(Rejected):
-                await runtime.feedback("r1", **wrong)  # pyright: ignore[reportArgumentType] - wrong on purpose
+                await runtime.handle("r1").feedback(**wrong)  # pyright: ignore[reportArgumentType] - wrong on purpose
         with pytest.raises(Conflict, match="unknown run"):
-            await runtime.feedback("r9", thumb="up")
+            await runtime.handle("r9").feedback(thumb="up")
         with pytest.raises(Conflict, match="unknown run"):
             await runtime.sessions.feedback("r9")
         secret = "sk-ant-api03-" + "a1B2c3D4" * 6
-        await runtime.feedback("r1", note=f"Its key is {secret}")
+        await runtime.handle("r1").feedback(note=f"Its key is {secret}")
         [one] = await given(runtime, "r1", 1)
         assert one.note is not None
         assert secret not in one.note

@@ -9,7 +9,7 @@ from windlass import AgentRuntime
 from windlass.catalog import SessionInfo, SessionStatus
 from windlass.catalog import archive as forking
 from windlass.errors import Conflict, Rejected
-from windlass.ports.store import Archive
+from windlass.ports.archive import Archive
 from windlass.testing import call, say
 from windlass_harness.loop.events import Moment
 from windlass_harness.views import fold_session
@@ -25,7 +25,7 @@ def test_a_fork_of_a_finished_session_goes_on_by_itself_and_the_old_one_does_not
     path: Path | None,
 ) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "one", session_id="old", owner="ann")).wait()
+        await (await runtime.start_run("clerk", "one", session_id="old", owner="ann")).wait()
         before = await runtime.sessions.records("old")
         info = await runtime.sessions.get("old")
         fork = await runtime.sessions.fork("old", session_id_new="new")
@@ -36,7 +36,7 @@ def test_a_fork_of_a_finished_session_goes_on_by_itself_and_the_old_one_does_not
         copied = await runtime.sessions.records("new")
         assert [record.data for record in copied[:-1]] == [record.data for record in before]
         assert copied[-1].type == "session.forked"
-        result = await (await runtime.start("clerk", "two", session_id="new", owner="ann")).wait()
+        result = await (await runtime.start_run("clerk", "two", session_id="new", owner="ann")).wait()
         assert result.output == "second"
         said = [message.content for message in (await runtime.sessions.history("new")).items]
         assert said == ["one", "first", "two", "second"]
@@ -49,7 +49,7 @@ def test_a_fork_of_a_finished_session_goes_on_by_itself_and_the_old_one_does_not
 
 def test_a_run_under_way_is_cancelled_in_the_fork_and_goes_on_in_the_old_session(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "Pay.", session_id="old", run_id="r1")
+        handle = await runtime.start_run("clerk", "Pay.", session_id="old", run_id="r1")
         at = await until(handle, "run.waiting")
         fork = await runtime.sessions.fork("old", at=at)
         assert fork.request_count == 0
@@ -63,12 +63,12 @@ def test_a_run_under_way_is_cancelled_in_the_fork_and_goes_on_in_the_old_session
             "run.cancelled",
             "session.waiting",
         ]
-        assert await runtime.session_requests(fork.session_id) == ()
+        assert await runtime.sessions.open_requests(fork.session_id) == ()
         assert len(await handle.open_requests()) == 1
         await approve(handle)
         assert (await handle.wait()).status is RunStatus.COMPLETED
         assert made == ["look bill", "pay 9"]
-        result = await (await runtime.start("clerk", "Well?", session_id=fork.session_id)).wait()
+        result = await (await runtime.start_run("clerk", "Well?", session_id=fork.session_id)).wait()
         assert result.status is RunStatus.COMPLETED
         assert made == ["look bill", "pay 9"]
 
@@ -77,7 +77,7 @@ def test_a_run_under_way_is_cancelled_in_the_fork_and_goes_on_in_the_old_session
 
 def test_a_fork_is_never_cut_between_a_call_and_its_result(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "Look.", session_id="old")).wait()
+        await (await runtime.start_run("clerk", "Look.", session_id="old")).wait()
         records = await runtime.sessions.records("old")
         begun = next(record.seq for record in records if record.type == "action.started")
         done = next(record.seq for record in records if record.type == "action.result")
@@ -104,12 +104,12 @@ def test_a_fork_is_never_cut_between_a_call_and_its_result(path: Path | None) ->
 
 def test_the_same_fork_again_is_the_same_session_and_another_one_is_refused(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "one", session_id="old")).wait()
-        await (await runtime.start("clerk", "one", session_id="other")).wait()
+        await (await runtime.start_run("clerk", "one", session_id="old")).wait()
+        await (await runtime.start_run("clerk", "one", session_id="other")).wait()
         last = (await runtime.sessions.records("old"))[-1].seq
         first = await runtime.sessions.fork("old", at=last, session_id_new="new")
         assert await runtime.sessions.fork("old", at=last, session_id_new="new") == first
-        await (await runtime.start("clerk", "two", session_id="old")).wait()
+        await (await runtime.start_run("clerk", "two", session_id="old")).wait()
         assert await runtime.sessions.fork("old", session_id_new="new") == first
         assert len(await runtime.sessions.records("new")) == last + 1
         end = (await runtime.sessions.records("old"))[-1].seq
@@ -124,12 +124,12 @@ def test_the_same_fork_again_is_the_same_session_and_another_one_is_refused(path
 
 def test_a_fork_of_a_fork_remembers_where_it_came_from(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "one", session_id="a")).wait()
+        await (await runtime.start_run("clerk", "one", session_id="a")).wait()
         await runtime.sessions.fork("a", session_id_new="b")
-        await (await runtime.start("clerk", "two", session_id="b")).wait()
+        await (await runtime.start_run("clerk", "two", session_id="b")).wait()
         third = await runtime.sessions.fork("b", session_id_new="c")
         assert third.predecessor_id == "b"
-        result = await (await runtime.start("clerk", "three", session_id="c")).wait()
+        result = await (await runtime.start_run("clerk", "three", session_id="c")).wait()
         assert result.output == "third"
 
     play(story, path, agent(say("first"), say("second"), say("third")))
@@ -145,17 +145,17 @@ def test_state_of_tools_comes_along_and_consent_for_the_session_does_not(path: P
     )
 
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "go", session_id="old")
+        handle = await runtime.start_run("clerk", "go", session_id="old")
         await until(handle, "run.waiting")
         [request] = await handle.open_requests()
         await handle.answer(request.request_id, "approve_session")
         await handle.wait()
         await runtime.sessions.fork("old", session_id_new="new")
-        assert await runtime.session_state("new") == {"text": "hi"}
-        again = await runtime.start("clerk", "once more", session_id="old")
+        assert await runtime.sessions.state("new") == {"text": "hi"}
+        again = await runtime.start_run("clerk", "once more", session_id="old")
         assert (await again.wait()).output == "two"
         assert made == ["note hi", "pay 1", "pay 2"]
-        asks = await runtime.start("clerk", "once more", session_id="new")
+        asks = await runtime.start_run("clerk", "once more", session_id="new")
         await until(asks, "run.waiting")
         assert made == ["note hi", "pay 1", "pay 2"]
         await asks.cancel()
@@ -173,12 +173,12 @@ def test_a_fork_of_a_caller_leaves_its_subagent_alone(path: Path | None) -> None
     )
 
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("boss", "go", session_id="old")
+        handle = await runtime.start_run("boss", "go", session_id="old")
         at = await until(handle, "input.requested")
         fork = await runtime.sessions.fork("old", at=at)
-        [child] = await runtime.descendants("old")
+        [child] = await runtime.sessions.descendants("old")
         nephew = await runtime.sessions.fork(child.session_id)
-        assert await runtime.descendants(fork.session_id) == ()
+        assert await runtime.sessions.descendants(fork.session_id) == ()
         assert nephew.parent_session_id is None
         assert fork.request_count == nephew.request_count == 0
         await approve(handle)
@@ -192,10 +192,10 @@ def test_a_fork_of_a_caller_leaves_its_subagent_alone(path: Path | None) -> None
 
 def test_decisions_and_traces_of_a_run_stay_with_the_session_that_made_them(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "Look.", session_id="old", run_id="r1")).wait()
-        decisions = await runtime.decisions("r1")
+        await (await runtime.start_run("clerk", "Look.", session_id="old", run_id="r1")).wait()
+        decisions = await runtime.handle("r1").decisions()
         await runtime.sessions.fork("old", session_id_new="new")
-        assert await runtime.decisions("r1") == decisions
+        assert await runtime.handle("r1").decisions() == decisions
         assert (await runtime.sessions.trace("r1")).trace.session_id == "old"
         then = await runtime.sessions.at("new", (await runtime.sessions.records("new"))[-1].seq)
         assert then.usage.session.steps == 0
@@ -215,7 +215,7 @@ def test_a_fork_of_a_session_that_is_deleted_meanwhile_brings_nothing_back(
             await runtime.sessions.delete("old")
             return copy
 
-        await (await runtime.start("clerk", "go", session_id="old")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="old")).wait()
         monkeypatch.setattr(forking, "prepare", late)
         with pytest.raises(Conflict, match="unknown session: old"):
             await runtime.sessions.fork("old", session_id_new="new")

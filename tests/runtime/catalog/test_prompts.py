@@ -97,7 +97,7 @@ def test_a_rebuilt_prompt_equals_the_request_of_the_model(name: str, tmp_path: P
         agent = Agent("a", model=model, **given)
         async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], durability="process") as runtime:
             for number in range(2):
-                handle = await runtime.start(agent, f"Go {number}.", session_id="s", run_id=f"r{number}")
+                handle = await runtime.start_run(agent, f"Go {number}.", session_id="s", run_id=f"r{number}")
                 assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
             at = 0
             for number in range(2):
@@ -116,7 +116,7 @@ def test_an_unknown_prompt_is_none_and_a_lost_package_is_reported(tmp_path: Path
         agent = Agent("a", model=Listening(script), tools=[look], instructions="Look.")
         path = tmp_path / "a.db"
         async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
-            await (await runtime.start(agent, "Go.", session_id="s", run_id="r")).wait()
+            await (await runtime.start_run(agent, "Go.", session_id="s", run_id="r")).wait()
             assert await runtime.sessions.prompt("r", 7) is None
             with pytest.raises(Conflict):
                 await runtime.sessions.prompt("ghost", 0)

@@ -33,11 +33,11 @@ def busy() -> Agent:
 
 async def lived(runtime: AgentRuntime, session_id: str) -> None:
     """Let a session have contents, requests, subagents, tags, and words in the search index."""
-    handle = await runtime.start("clerk", "Pay for the zebra.", session_id=session_id)
+    handle = await runtime.start_run("clerk", "Pay for the zebra.", session_id=session_id)
     await until(handle, "run.waiting")
     await approve(handle)
     await handle.wait()
-    await runtime.feedback(handle.run_id, thumb="up", tags=["fine"], by="ann")
+    await runtime.handle(handle.run_id).feedback(thumb="up", tags=["fine"], by="ann")
     assert (await runtime.sessions.list(text="zebra")).items
 
 
@@ -103,9 +103,9 @@ def test_no_table_keeps_a_row_of_a_pruned_session_in_postgresql(postgres: Postgr
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_sessions_that_wait_or_are_too_young_stay(kind: str, tmp_path: Path) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        waiting = await runtime.start("clerk", "Pay.", session_id="waits")
+        waiting = await runtime.start_run("clerk", "Pay.", session_id="waits")
         await until(waiting, "run.waiting")
-        queued = await runtime.start("clerk", "Pay again.", session_id="waits")
+        queued = await runtime.start_run("clerk", "Pay again.", session_id="waits")
         assert await runtime.sessions.prune(LATER) == 0
         await waiting.cancel()
         await queued.cancel()
@@ -125,7 +125,7 @@ def test_sessions_that_wait_or_are_too_young_stay(kind: str, tmp_path: Path) -> 
 def test_a_session_that_a_schedule_names_stays() -> None:
     async def story(runtime: AgentRuntime) -> None:
         for session_id in ("report", "other"):
-            await (await runtime.start("clerk", "go", session_id=session_id)).wait()
+            await (await runtime.start_run("clerk", "go", session_id=session_id)).wait()
         at = LATER + timedelta(days=1)
         await runtime.schedules.put(
             Schedule("monthly", "clerk", "go", at=at.isoformat(), session_id="report")
@@ -145,9 +145,9 @@ def test_a_runtime_with_retention_deletes_what_is_old_enough_by_itself() -> None
     async def main() -> None:
         clock, machine = past()
         async with AgentRuntime.in_memory([agent()], machine=machine, retention_days=30) as runtime:
-            await (await runtime.start("clerk", "go", session_id="old")).wait()
+            await (await runtime.start_run("clerk", "go", session_id="old")).wait()
             clock.advance(29 * 86_400)
-            await (await runtime.start("clerk", "go", session_id="young")).wait()
+            await (await runtime.start_run("clerk", "go", session_id="young")).wait()
             clock.advance(2 * 86_400)
             while len((await runtime.sessions.list()).items) > 1:  # noqa: ASYNC110 - other tasks go on
                 await asyncio.sleep(0)
@@ -160,6 +160,7 @@ def test_a_runtime_with_retention_deletes_what_is_old_enough_by_itself() -> None
     asyncio.run(limited(main()))
 
 
+@pytest.mark.slow
 def test_a_prune_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
     """The command deletes a hundred sessions between two lines; it is killed after the first line."""
     path, total = tmp_path / "app.db", 250
@@ -168,11 +169,11 @@ def test_a_prune_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None
         opening = AgentRuntime.open(path, agents=[agent()], durability="process", machine=past()[1])
         async with opening as runtime:
             for number in range(total):
-                await (await runtime.start("clerk", "go", session_id=f"s{number}")).wait()
+                await (await runtime.start_run("clerk", "go", session_id=f"s{number}")).wait()
 
     async def left() -> int:
         async with opened(path, agent()) as runtime:
-            store = runtime.ports.store
+            store = runtime.core.ports.store
             assert store is not None
             return len(await store.sessions(limit=total))
 

@@ -12,9 +12,10 @@ from tests.runtime.catalog.rig import PAYS, USAGE, agent, approve, play, until
 from windlass import AgentRuntime
 from windlass.adapters.journals.rules import unavailable
 from windlass.catalog import SessionStatus
-from windlass.catalog.reading import Traces
+from windlass.catalog.reading import BATCH_BYTES_MAX, Traces, pages_of
 from windlass.errors import Conflict, Denied, Rejected, Unavailable
-from windlass.ports.store import Journal, RunRow
+from windlass.ports.catalog import RunRow
+from windlass.ports.journal import Journal
 from windlass.testing import call, say
 from windlass_harness.record import Record
 from windlass_harness.views import fold_chat, fold_session
@@ -28,7 +29,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 def test_a_session_is_listed_with_the_status_and_usage_of_its_runs(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        first = await runtime.start("clerk", "Pay the hotel in Oslo", session_id="trip", owner="ann")
+        first = await runtime.start_run("clerk", "Pay the hotel in Oslo", session_id="trip", owner="ann")
         [info] = (await runtime.sessions.list()).items
         assert (info.session_id, info.title, info.owner) == ("trip", "Pay the hotel in Oslo", "ann")
         await until(first, "run.waiting")
@@ -51,10 +52,39 @@ def test_a_session_is_listed_with_the_status_and_usage_of_its_runs(path: Path | 
     play(story, path, agent(*PAYS))
 
 
+def test_readers_of_a_long_session_leave_the_event_loop_to_others_between_large_records(
+    path: Path | None,
+) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for number in range(5):
+            await (await runtime.start_run("clerk", f"{number}" * 200_000, session_id="s")).wait()
+        turns = [0]
+
+        async def work() -> None:
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(work())
+        export = [turns[0] async for _ in runtime.sessions.export("s")]
+        assert len(set(export)) == len(export)
+        journal = runtime.core.store
+        batches = [(batch, turns[0]) async for batch in pages_of(journal, "s")]
+        assert [record for batch, _ in batches for record in batch] == [*await journal.read("s")]
+        assert len({turn for _, turn in batches}) == len(batches)
+        if path is not None:
+            assert len(batches) > 1
+            sizes = [[len(record.stored or b"") for record in batch] for batch, _ in batches]
+            assert all(len(batch) == 1 or sum(batch) <= BATCH_BYTES_MAX for batch in sizes)
+        other.cancel()
+
+    play(story, path, agent(*[say("Yes.")] * 5))
+
+
 def test_pages_follow_one_another_and_a_strange_cursor_is_refused(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         for number in range(5):
-            await (await runtime.start("clerk", f"number {number}", session_id=f"s{number}")).wait()
+            await (await runtime.start_run("clerk", f"number {number}", session_id=f"s{number}")).wait()
         catalogue = runtime.sessions
         first = await catalogue.list(limit=2)
         second = await catalogue.list(limit=2, after=first.next)
@@ -92,7 +122,9 @@ def test_sessions_are_sorted_over_all_pages_and_counted_and_runs_are_named(path:
     async def story(runtime: AgentRuntime) -> None:
         for number in range(5):
             await (
-                await runtime.start("clerk", f"number {number}", session_id=f"s{number}", run_id=f"r{number}")
+                await runtime.start_run(
+                    "clerk", f"number {number}", session_id=f"s{number}", run_id=f"r{number}"
+                )
             ).wait()
         catalogue = runtime.sessions
         for sort in ("created", "updated", "cost"):
@@ -125,7 +157,7 @@ def test_sessions_are_sorted_over_all_pages_and_counted_and_runs_are_named(path:
 
 def test_a_run_that_waits_tells_what_it_has_used_so_far(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "Pay the hotel", session_id="trip")
+        handle = await runtime.start_run("clerk", "Pay the hotel", session_id="trip")
         await until(handle, "run.waiting")
         [run], session = (await runtime.sessions.runs()).items, await runtime.sessions.get("trip")
         assert (run.status, run.usage.input_tokens) == (RunStatus.WAITING, USAGE.input_tokens)
@@ -147,9 +179,9 @@ def test_sessions_are_found_by_what_was_said_later_and_by_the_tools_that_were_ca
     clerk = agent(call("look", {"item": "bill"}), say("It is due on Friday."), say("You are welcome."))
 
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "When must I pay?", session_id="s1")).wait()
+        await (await runtime.start_run("clerk", "When must I pay?", session_id="s1")).wait()
         await runtime.sessions.fork("s1", session_id_new="s2")
-        await (await runtime.start("clerk", "Thank you, Clara", session_id="s1")).wait()
+        await (await runtime.start_run("clerk", "Thank you, Clara", session_id="s1")).wait()
 
         async def found(text: str) -> list[str]:
             return [info.session_id for info in (await runtime.sessions.list(text=text)).items]
@@ -163,8 +195,8 @@ def test_sessions_are_found_by_what_was_said_later_and_by_the_tools_that_were_ca
 
 def test_sessions_are_found_by_words_status_agent_and_owner(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "Pay the Hotel", session_id="s1", owner="ann")).wait()
-        await (await runtime.start("other", "Pay the taxi", session_id="s2", owner="bob")).wait()
+        await (await runtime.start_run("clerk", "Pay the Hotel", session_id="s1", owner="ann")).wait()
+        await (await runtime.start_run("other", "Pay the taxi", session_id="s2", owner="bob")).wait()
 
         async def found(**wanted: object) -> list[str]:
             page = await runtime.sessions.list(**wanted)  # pyright: ignore[reportArgumentType] - options by name
@@ -191,8 +223,8 @@ def test_sessions_are_found_by_words_status_agent_and_owner(path: Path | None) -
 
 def test_everything_that_waits_for_a_person_is_in_one_list(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        one = await runtime.start("clerk", "go", session_id="s1", owner="ann")
-        two = await runtime.start("clerk", "go", session_id="s2", owner="bob")
+        one = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
+        two = await runtime.start_run("clerk", "go", session_id="s2", owner="bob")
         for handle in (one, two):
             await until(handle, "run.waiting")
         page = await runtime.sessions.requests()
@@ -204,7 +236,7 @@ def test_everything_that_waits_for_a_person_is_in_one_list(path: Path | None) ->
         tail = await runtime.sessions.requests(limit=1, after=head.next)
         assert head.items + tail.items == page.items
         answer = InputResponse(request_id=asked.request.request_id, option_id="deny")
-        await runtime.answer_session(asked.session_id, (answer,))
+        await runtime.sessions.answer(asked.session_id, (answer,))
         await two.wait()
         assert [left.session_id for left in (await runtime.sessions.requests()).items] == ["s1"]
         await one.cancel()
@@ -223,7 +255,7 @@ def test_a_request_of_a_subagent_is_listed_once_with_its_session_and_owner(path:
     )
 
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("boss", "go", session_id="top", owner="ann")
+        handle = await runtime.start_run("boss", "go", session_id="top", owner="ann")
         await until(handle, "input.requested")
         [asked] = (await runtime.sessions.requests(owner="ann")).items
         assert asked.session_id != "top"
@@ -233,7 +265,7 @@ def test_a_request_of_a_subagent_is_listed_once_with_its_session_and_owner(path:
         assert [info.session_id for info in (await runtime.sessions.list()).items] == ["top"]
         assert len((await runtime.sessions.list(root_only=False)).items) == 2
         answer = InputResponse(request_id=asked.request.request_id, option_id="approve")
-        await runtime.answer_session(asked.session_id, (answer,))
+        await runtime.sessions.answer(asked.session_id, (answer,))
         assert (await handle.wait()).output == "All paid."
 
     play(story, path, boss)
@@ -242,7 +274,7 @@ def test_a_request_of_a_subagent_is_listed_once_with_its_session_and_owner(path:
 def test_the_history_is_the_chat_in_pages(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         for number in range(3):
-            await (await runtime.start("clerk", f"message {number}", session_id="s1")).wait()
+            await (await runtime.start_run("clerk", f"message {number}", session_id="s1")).wait()
         records = await runtime.sessions.records("s1", limit=1_000)
         chat = fold_chat(records).messages
         assert [message.role for message in chat] == [ChatRole.USER, ChatRole.ASSISTANT] * 3
@@ -261,7 +293,7 @@ def test_the_history_is_the_chat_in_pages(path: Path | None) -> None:
 
 def test_records_are_paged_exactly_and_a_session_can_be_seen_as_it_was(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "go", session_id="s1")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s1")).wait()
         everything = await runtime.sessions.records("s1")
         assert [record.seq for record in await runtime.sessions.records("s1", after=2, limit=3)] == [3, 4, 5]
         assert await runtime.sessions.records("s1", after=everything[-1].seq) == ()
@@ -278,7 +310,7 @@ def test_records_are_paged_exactly_and_a_session_can_be_seen_as_it_was(path: Pat
 
 def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+        handle = await runtime.start_run("clerk", "go", session_id="s1", owner="ann")
         await until(handle, "run.waiting")
         open_trace = await runtime.sessions.trace(handle.run_id)
         assert open_trace.trace.ended_at is None
@@ -302,7 +334,7 @@ def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> No
 
 def test_readers_of_an_open_trace_read_only_new_records_also_at_once_and_after_a_failure() -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "go", session_id="s1")
+        handle = await runtime.start_run("clerk", "go", session_id="s1")
         last = await until(handle, "run.waiting")
         journal = ReadJournal(await runtime.sessions.records("s1"))
         row = RunRow(handle.run_id, "s1", "clerk", "", RunStatus.WAITING, 1, last, None)
@@ -356,11 +388,11 @@ def test_every_query_about_an_unknown_run_or_session_is_a_conflict(path: Path | 
 
 def test_a_session_belongs_to_the_owner_of_its_first_run(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
-        handle = await runtime.start("clerk", "go", session_id="s1", run_id="r1", owner="ann")
+        handle = await runtime.start_run("clerk", "go", session_id="s1", run_id="r1", owner="ann")
         await until(handle, "run.waiting")
         before = await runtime.sessions.get("s1")
         with pytest.raises(Denied, match="belongs to another owner"):
-            await runtime.start("clerk", "mine now", session_id="s1", run_id="r2", owner="bob")
+            await runtime.start_run("clerk", "mine now", session_id="s1", run_id="r2", owner="bob")
         with pytest.raises(Denied, match="belongs to another owner"):
             await runtime.steer("clerk", "mine now", session_id="s1", owner="bob")
         assert await runtime.sessions.get("s1") == before
@@ -379,8 +411,8 @@ def test_a_session_belongs_to_the_owner_of_its_first_run(path: Path | None) -> N
 def test_names_that_look_like_others_are_refused(name: str, mark: str) -> None:
     async def story(runtime: AgentRuntime) -> None:
         with pytest.raises(Rejected, match=f"{name} must be .* change the direction of text"):
-            await runtime.start("clerk", "go", **{name: f"ab{mark}cd"})  # pyright: ignore[reportArgumentType] - ids alone
-        await (await runtime.start("clerk", f"a{mark}b\x1b", session_id="s1")).wait()
+            await runtime.start_run("clerk", "go", **{name: f"ab{mark}cd"})  # pyright: ignore[reportCallIssue, reportArgumentType] - ids alone
+        await (await runtime.start_run("clerk", f"a{mark}b\x1b", session_id="s1")).wait()
         assert (await runtime.sessions.get("s1")).title == "ab"
         with pytest.raises(Rejected, match="change the direction of text"):
             await runtime.sessions.fork("s1", session_id_new=f"ab{mark}cd")

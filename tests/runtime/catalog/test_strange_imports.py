@@ -94,7 +94,7 @@ HOSTILE: dict[str, tuple[str, Change, str]] = {
 
 def test_a_record_with_as_many_levels_as_an_event_can_have_is_imported() -> None:
     async def story(runtime: AgentRuntime) -> None:
-        await (await runtime.start("clerk", "hi", session_id="s1")).wait()
+        await (await runtime.start_run("clerk", "hi", session_id="s1")).wait()
         deepest = in_record("run.completed", later=nested(RECORD_LEVELS_MAX - 1))
         lines = changed(await lines_of(runtime, "s1"), "append", deepest)
         async with opened(None, agent()) as other:
@@ -104,6 +104,7 @@ def test_a_record_with_as_many_levels_as_an_event_can_have_is_imported() -> None
     play(story, None, agent(say("hello")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_import_with_impossible_content_is_refused_and_leaves_nothing(
     path: Path | None, name: str
@@ -112,13 +113,13 @@ def test_an_import_with_impossible_content_is_refused_and_leaves_nothing(
 
     async def story(runtime: AgentRuntime) -> None:
         async with opened(None, agent()) as other:
-            await (await other.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+            await (await other.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
             lines = await lines_of(other)
         with pytest.raises(Rejected, match=words):
             await runtime.sessions.import_(changed(lines, kind, change))
         assert (await runtime.sessions.list()).items == (await runtime.sessions.runs()).items == ()
         assert (await runtime.sessions.import_(lines)).session_id == "s1"
-        await (await runtime.start("clerk", "go", session_id="s2", run_id="r2")).wait()
+        await (await runtime.start_run("clerk", "go", session_id="s2", run_id="r2")).wait()
 
     play(story, path, agent())
 
@@ -140,7 +141,7 @@ async def bring_in(lines: list[str], path: Path | None) -> tuple[str, str]:
 
 def test_registered_secrets_are_masked_in_an_import(path: Path | None) -> None:
     async def story(other: AgentRuntime) -> None:
-        handle = await other.start("clerk", f"my key is {SECRET}", session_id="s1", run_id="r1")
+        handle = await other.start_run("clerk", f"my key is {SECRET}", session_id="s1", run_id="r1")
         await handle.wait()
         lines = await lines_of(other)
         assert SECRET in "".join(lines)
@@ -154,10 +155,10 @@ def test_registered_secrets_are_masked_in_an_import(path: Path | None) -> None:
 
 def test_a_session_with_a_secret_in_a_content_or_a_name_is_refused() -> None:
     async def story(other: AgentRuntime) -> None:
-        await (await other.start("clerk", "go", session_id="s1", run_id=f"r-{SECRET}")).wait()
+        await (await other.start_run("clerk", "go", session_id="s1", run_id=f"r-{SECRET}")).wait()
         with pytest.raises(Rejected, match="an id or name in the session is, or looks like, a secret"):
             await bring_in(await lines_of(other), None)
-        await (await other.start("clerk", "go", session_id="s2", run_id="r2")).wait()
+        await (await other.start_run("clerk", "go", session_id="s2", run_id="r2")).wait()
         text = {"kind": "content", "mediaType": "text/plain", "isOwn": True}
         text |= {"hash": f"sha256:{HASH}", "data": b64encode(SECRET.encode()).decode()}
         lines = await lines_of(other, "s2")
@@ -181,7 +182,7 @@ def test_neither_imports_nor_forks_fold_on_the_event_loop(
 
     async def story(runtime: AgentRuntime) -> None:
         async with opened(None, agent()) as other:
-            await (await other.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+            await (await other.start_run("clerk", "go", session_id="s1", run_id="r1")).wait()
             lines = await lines_of(other)
         for use in (lambda: runtime.sessions.import_(lines), lambda: runtime.sessions.fork("s1")):
             threads.clear()

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from windlass import Agent, ToolContext, tool
-from windlass.ports.model import LLMMessage
+from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.tools import Tool
 from windlass_harness.compaction import estimate_tokens
@@ -27,6 +28,10 @@ def walked(messages: Sequence[LLMMessage]) -> int:
     return max(found, default=0)
 
 
+UNKNOWN: Final = LLMUsage()
+"""Without counts of the provider, the runtime estimates the prompt."""
+
+
 class Guide:
     """Writes the answers of a walk of a number of steps from the prompt alone."""
 
@@ -42,11 +47,11 @@ class Guide:
         done = walked(messages)
         if is_summary(messages):
             self.summaries += 1
-            return say(f"Walked so far, up to stone {done}.")
+            return say(f"Walked so far, up to stone {done}.", usage=UNKNOWN)
         self._check(messages)
         if done >= self.steps:
-            return say(f"Arrived at stone {done}.")
-        return call("walk", {"to": done + 1}, call_id=f"c-{done + 1}")
+            return say(f"Arrived at stone {done}.", usage=UNKNOWN)
+        return replace(call("walk", {"to": done + 1}, call_id=f"c-{done + 1}"), usage=UNKNOWN)
 
     def _check(self, messages: Sequence[LLMMessage]) -> None:
         size = sum(prompt_size(message) for message in messages)

@@ -87,7 +87,7 @@ async def events_of(
 ) -> list[Event]:
     """All that a session says, up to where all of these have been said."""
     left, seen = list(until), list[Event]()
-    stream = runtime.subscribe_session(session_id)
+    stream = runtime.sessions.subscribe(session_id)
     async for event in stream:
         if event.seq is not None and event.type != "message.delta":
             seen.append(event)
@@ -119,7 +119,7 @@ def run(
         specs = parts.pop("sinks", ())
         agent = shop(script, ledger, hooks=list(hooks), output_sinks=list(specs), **parts)
         async with AgentRuntime.in_memory([agent], **options) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             result = await handle.wait(timeout=STORY_S_MAX)
             return HookRun(result, await events_of(runtime, until=until), ledger)
 

@@ -38,7 +38,7 @@ def test_a_tool_runs_with_the_arguments_that_are_recorded() -> None:
         answers = [call("pay", {"cents": number}, call_id=f"c{number}") for number in range(3)]
         agent = Agent("shop", model=Careless([*answers, say("Done.")]), tools=[pay])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            await (await runtime.start(agent, "Pay.", run_id="r1")).wait(timeout=300)
+            await (await runtime.start_run(agent, "Pay.", run_id="r1")).wait(timeout=300)
             events = [event async for event in runtime.handle("r1").events()]
         return [event.data["actions"] for event in events if event.type == "actions.requested"]
 

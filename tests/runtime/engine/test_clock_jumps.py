@@ -11,8 +11,8 @@ from windlass.agent.policy import allow_start
 from windlass.engine.engine import SWEEP_S
 from windlass.errors import Unavailable
 from windlass.feed import Feed
+from windlass.ports.journal import Appended, Batch, Standing
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.ports.store import Appended, Batch, Standing
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
@@ -91,10 +91,16 @@ class Scene:
 
         agent = Agent("shop", model=self.model, tools=[work, mail])
         builder = (
-            AgentRuntime.builder().clock(self.clock).journal(self.store).content(self.store).agent(agent)
+            AgentRuntime.builder()
+            .options(clock=self.clock)
+            .journal(self.store)
+            .content(self.store)
+            .agent(agent)
         )
-        builder.event_bus(Feed(self.store, self.clock)).policy(allow_start).attended().rules(RULES)
-        self.runtime = builder.approvals_expire(int(HOUR_S * 1_000)).build()
+        builder.event_bus(Feed(self.store, self.clock)).policy(allow_start).options(
+            is_attended=True, rules=RULES
+        )
+        self.runtime = builder.options(approval_expires_ms=int(HOUR_S * 1_000)).build()
 
     async def standing(self) -> Standing | None:
         row = await self.store.session("s1")
@@ -108,12 +114,12 @@ def test_a_pause_of_a_driver_ends_by_the_clock_that_does_not_jump(jump_s: float,
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(5)
             scene.clock.jump(jump_s)
             if is_rung:
                 await scene.clock.sleep(1)
-                await runtime.start("shop", "go", session_id="s1", run_id="r2")
+                await runtime.start_run("shop", "go", session_id="s1", run_id="r2")
             assert (await handle.wait(timeout=HOUR_S)).output == "one"
 
     run_in_fake_time(story(), clock=scene.clock)
@@ -133,7 +139,7 @@ def test_a_pause_that_ends_while_its_record_is_written_is_over_when_the_clock_wa
     async def story() -> None:
         scene.store.during = set_back
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             assert (await handle.wait(timeout=HOUR_S)).output == "one"
 
     run_in_fake_time(story(), clock=scene.clock)
@@ -148,14 +154,14 @@ def test_a_parked_pause_ends_by_the_clock_that_does_not_jump(jump_s: float, is_r
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
             assert await scene.standing() is Standing.WAITING
             scene.clock.jump(jump_s)
             written = scene.store.append_count
             await scene.clock.sleep(40)
             if is_rung:
-                await runtime.start("shop", "go", session_id="s1", run_id="r2")
+                await runtime.start_run("shop", "go", session_id="s1", run_id="r2")
                 await scene.clock.sleep(5)
             assert await scene.standing() is Standing.WAITING
             assert scene.store.append_count - written <= 2, "it is looked after once, not again and again"
@@ -173,7 +179,7 @@ def test_a_pause_goes_by_the_wall_clock_when_its_process_is_gone() -> None:
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
         scene.clock.jump(DAY_S)
         async with later.runtime as runtime:
@@ -188,7 +194,7 @@ def test_an_active_run_is_not_affected_by_a_clock_jump(jump_s: float) -> None:
 
     async def story() -> float:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(5)
             scene.clock.jump(jump_s)
             result = await handle.wait(timeout=HOUR_S)
@@ -206,7 +212,7 @@ def test_a_request_expires_at_once_when_the_clock_is_put_behind_its_time() -> No
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
             assert len(await handle.open_requests()) == 1
             scene.clock.jump(DAY_S)
@@ -223,7 +229,7 @@ def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() ->
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
             scene.clock.jump(-DAY_S)
             written = scene.store.append_count
@@ -243,7 +249,7 @@ def test_an_owner_with_a_clock_set_back_keeps_its_sessions_and_can_close() -> No
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await runtime.start_run("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
             scene.clock.jump(-DAY_S)
             await scene.clock.sleep(SLACK_S)
@@ -258,7 +264,7 @@ def test_the_wall_budget_of_a_run_goes_by_the_clock_that_does_not_jump(jump_s: f
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", budget=Budget(max_wall_ms=25_000))
+            handle = await runtime.start_run("shop", "go", budget=Budget(max_wall_ms=25_000))
             await scene.clock.sleep(15)
             scene.clock.jump(jump_s)
             result = await handle.wait(timeout=DAY_S)
@@ -276,7 +282,7 @@ def test_the_timeout_of_a_model_call_uses_the_monotonic_clock(jump_s: float) -> 
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", budget=Budget(max_wall_ms=25_000))
+            handle = await runtime.start_run("shop", "go", budget=Budget(max_wall_ms=25_000))
             await scene.clock.sleep(5)
             scene.clock.jump(jump_s)
             assert (await handle.wait(timeout=DAY_S)).output == "done"

@@ -1,6 +1,7 @@
 """Compaction: in time, durable, and keeping the task."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,12 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.agent.package import check_package, compile_package
+from windlass.engine import compaction
 from windlass.engine.binding import compaction_rule
-from windlass.engine.engine import LEFT_MS
+from windlass.engine.drives import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
+from windlass.ports.journal import Claim
 from windlass.ports.model import LLMMessage, LLMUsage, window_tokens
-from windlass.ports.store import Claim
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say
 from windlass.tools import Tool
 from windlass.tools.context import CompactionContext
@@ -53,7 +55,7 @@ def walk_of(
 async def finish(scene: Scene, agent: Agent, message: str = TASK) -> tuple[RunStatus, list[Record]]:
     """Drive one run to its end."""
     async with scene.runtime([agent]) as runtime:
-        handle = await runtime.start(agent, message, session_id="s1", run_id="r1")
+        handle = await runtime.start_run(agent, message, session_id="s1", run_id="r1")
         result = await handle.wait()
         return result.status, await records_of(scene.store)
 
@@ -94,6 +96,28 @@ def test_a_runtime_that_forgets_everything_makes_the_same_walk() -> None:
     assert guide.summaries > 1
 
 
+def test_a_compaction_is_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def note(function: Callable[..., Any]) -> Callable[..., Any]:
+        def note_call(*arguments: Any, **options: Any) -> Any:
+            threads.append(threading.get_ident())
+            return function(*arguments, **options)
+
+        return note_call
+
+    for name in ("plan", "plan_eviction", "summary_request"):
+        monkeypatch.setattr(compaction, name, note(getattr(compaction, name)))
+
+    def mute(messages: Sequence[LLMMessage]) -> Answer:
+        return say("") if is_summary(messages) else guide(messages)
+
+    guide = Guide(20, 4_000)
+    play(walk_of(ScriptedModel(mute)))
+    assert len(threads) > 2
+    assert threading.get_ident() not in threads
+
+
 def test_the_window_of_the_model_is_the_measure_if_the_agent_has_none() -> None:
     guide = Guide(40, 5_000)
     status, _ = play(walk_of(WideModel(guide), compaction=None))
@@ -130,8 +154,8 @@ def test_instructions_and_tools_count() -> None:
 
 def test_a_summary_is_asked_for_without_tools_at_temperature_zero_and_charged() -> None:
     def write(messages: Sequence[LLMMessage]) -> Answer:
-        answer = guide(messages)
-        return replace(answer, usage=LLMUsage(70, 7)) if is_summary(messages) else answer
+        usage = LLMUsage(70, 7) if is_summary(messages) else LLMUsage()
+        return replace(guide(messages), usage=usage)
 
     guide, model = Guide(12, 4_000), ScriptedModel(write)
     agent = replace(walk_of(model), temperature=0.7)
@@ -159,7 +183,7 @@ def test_a_model_for_summaries_may_be_a_route() -> None:
         cheap = ScriptedModel(lambda _: say("Up to stone 5."))
         agent = replace(walker(Guide(12, 4_000)), compaction_model="cheap/tiny")
         async with AgentRuntime.in_memory([agent], providers={"cheap": cheap}) as runtime:
-            result = await (await runtime.start(agent, TASK)).wait(timeout=300)
+            result = await (await runtime.start_run(agent, TASK)).wait(timeout=300)
             return result.status, len(cheap.requests)
 
     status, asked = asyncio.run(story())
@@ -172,7 +196,7 @@ def test_a_run_does_not_start_without_the_model_for_its_summaries() -> None:
         agent = replace(walker(Guide(1, 4_000)), compaction_model="cheap/tiny")
         async with AgentRuntime.in_memory([agent]) as runtime:
             with pytest.raises(Unavailable, match="cheap"):
-                await runtime.start(agent, TASK)
+                await runtime.start_run(agent, TASK)
 
     asyncio.run(story())
     with pytest.raises(Rejected, match="compaction_model"):
@@ -325,14 +349,30 @@ def test_an_idle_session_is_compacted_on_request() -> None:
     async def story(scene: Scene) -> list[Record]:
         agent = walker(Guide(8, 20_000))
         async with scene.runtime([agent]) as runtime:
-            await (await runtime.start(agent, TASK, session_id="s1", run_id="r1")).wait()
-            await runtime.compact("s1")
+            await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()
+            await runtime.sessions.compact("s1")
             return await settled(scene)
 
     records = Scene().play(story)
     assert [one.type for one in records[-2:]] == ["compaction.requested", "compaction.completed"]
     assert str(records[-1].data["summary"]).startswith("Walked so far, up to stone")
     assert ends_of(records) == ["run.completed"]
+
+
+def test_a_request_names_the_model_that_writes_summaries() -> None:
+    async def story(scene: Scene) -> list[Record]:
+        guide = Guide(8, 20_000)
+        agent = replace(
+            walk_of(ScriptedModel(guide), compaction=None),
+            compaction_model=ScriptedModel(guide, model_id="scripted/summaries"),
+        )
+        async with scene.runtime([agent]) as runtime:
+            await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()
+            await runtime.sessions.compact("s1")
+            return await settled(scene)
+
+    (asked,) = of(Scene().play(story), "compaction.requested")
+    assert asked.data["modelId"] == "scripted/summaries"
 
 
 def test_a_run_that_comes_during_a_compaction_waits_for_it() -> None:
@@ -345,10 +385,10 @@ def test_a_run_that_comes_during_a_compaction_waits_for_it() -> None:
 
         agent = walk_of(ScriptedModel(write), compaction=None)
         async with scene.runtime([agent]) as runtime:
-            await (await runtime.start(agent, TASK, session_id="s1", run_id="r1")).wait()
-            await runtime.compact("s1")
+            await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()
+            await runtime.sessions.compact("s1")
             await scene.clock.sleep(1)
-            handle = await runtime.start(agent, "and on", session_id="s1", run_id="r2")
+            handle = await runtime.start_run(agent, "and on", session_id="s1", run_id="r2")
             await scene.clock.sleep(1)
             before = await records_of(scene.store)
             assert before[-1].type == "compaction.requested"
@@ -368,8 +408,8 @@ def test_a_compaction_at_rest_that_fails_is_tried_again() -> None:
         )
         agent = walk_of(ScriptedModel(failing(Guide(8, 20_000), fail(busy))), compaction=None)
         async with scene.runtime([agent]) as runtime:
-            await (await runtime.start(agent, TASK, session_id="s1", run_id="r1")).wait()
-            await runtime.compact("s1")
+            await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()
+            await runtime.sessions.compact("s1")
             return await settled(scene)
 
     types = [one.type for one in Scene().play(story)]
@@ -394,9 +434,9 @@ def test_a_run_under_way_is_compacted_at_its_next_step() -> None:
 
         agent = walk_of(ScriptedModel(Guide(8, 50_000)), walk, compaction=None)
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, TASK, session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")
             await scene.clock.sleep(1)
-            await runtime.compact("s1")
+            await runtime.sessions.compact("s1")
             await scene.clock.sleep(1)
             gate.set()
             assert (await handle.wait()).status is RunStatus.COMPLETED
@@ -421,9 +461,9 @@ def test_a_compaction_that_waits_for_a_run_that_waits_for_people_is_no_crash() -
 
     async def story(scene: Scene) -> None:
         async with scene.runtime([agent_of(ScriptedModel(write), [mail])]) as runtime:
-            handle = await runtime.start("shop", TASK, session_id="s1", run_id="r1")
+            handle = await runtime.start_run("shop", TASK, session_id="s1", run_id="r1")
             await scene.clock.sleep(1)
-            await runtime.compact("s1")
+            await runtime.sessions.compact("s1")
             await scene.clock.sleep(1)
             for _ in range(2):
                 await handle.answer((await handle.open_requests())[0].request_id, "approve")
@@ -441,7 +481,7 @@ def test_compacting_an_unknown_session_is_a_conflict() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([walker(Guide(1, 4_000))]) as runtime:
             with pytest.raises(Conflict, match="unknown session: s1"):
-                await runtime.compact("s1")
+                await runtime.sessions.compact("s1")
 
     Scene().play(story)
 
@@ -453,7 +493,7 @@ def test_a_process_without_the_agent_leaves_the_compaction_to_others() -> None:
         agent, stranger = walker(Guide(8, 20_000)), Agent("stranger", model=ScriptedModel([]))
         await finish(scene, agent)
         async with scene.runtime([stranger]) as runtime:
-            await runtime.compact("s1")
+            await runtime.sessions.compact("s1")
             assert not of(await settled(scene), "compaction.requested")
         async with scene.runtime([agent]):
             return await settled(scene)
@@ -475,7 +515,7 @@ def test_a_process_without_the_agent_does_not_look_at_a_wanted_compaction_again_
         await finish(scene, agent)
         async with scene.runtime([stranger]) as runtime:
             before = counting.claims
-            await runtime.compact("s1")
+            await runtime.sessions.compact("s1")
             await scene.clock.sleep(LEFT_MS / 1_000 - 5)
             return counting.claims - before
 
@@ -497,7 +537,7 @@ def test_a_session_survives_any_number_of_orderly_redeploys_in_one_compaction() 
 
         agent = stuck()
         async with scene.runtime([agent]) as runtime:
-            await runtime.start(agent, TASK, session_id="s1", run_id="r1")
+            await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")
             await scene.clock.sleep(5)
         for _ in range(12):
             async with scene.runtime([stuck()]):
@@ -517,11 +557,11 @@ def test_a_run_is_cancelled_in_the_middle_of_a_compaction() -> None:
         held = replace(say("never"), gate=asyncio.Event())
         agent = walk_of(ScriptedModel(failing(Guide(12, 4_000), held)))
         async with scene.runtime([agent]) as runtime:
-            handle = await runtime.start(agent, TASK, session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")
             await scene.clock.sleep(5)
             await runtime.cancel_run("r1")
             result = await handle.wait()
-            other = await runtime.start(agent, "on", session_id="s1", run_id="r2")
+            other = await runtime.start_run(agent, "on", session_id="s1", run_id="r2")
             await other.wait()
             return result.status, await records_of(scene.store)
 
@@ -540,7 +580,7 @@ def test_secrets_stay_out_of_summaries() -> None:
 
         agent = walk_of(ScriptedModel(write))
         async with AgentRuntime.in_memory([agent], secrets=[secret]) as runtime:
-            handle = await runtime.start(agent, TASK)
+            handle = await runtime.start_run(agent, TASK)
             return [event.data async for event in handle.events()]
 
     assert "hunter2" not in str(asyncio.run(story()))
@@ -570,8 +610,8 @@ def test_a_message_during_a_compaction_starts_a_run_after_it() -> None:
 
         agent = walk_of(ScriptedModel(write), compaction=None)
         async with scene.runtime([agent]) as runtime:
-            await (await runtime.start(agent, TASK, session_id="s1", run_id="r1")).wait()
-            await runtime.compact("s1")
+            await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()
+            await runtime.sessions.compact("s1")
             await scene.clock.sleep(1)
             await runtime.steer(agent, "and then?", session_id="s1")
             await scene.clock.sleep(1)

@@ -54,7 +54,7 @@ def test_two_tools_of_one_name_have_limits_of_their_own() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory(agents, machine=machine(clock)) as runtime:
             for agent in agents:
-                assert (await (await runtime.start(agent, "go")).wait()).output == "done"
+                assert (await (await runtime.start_run(agent, "go")).wait()).output == "done"
 
     run_in_fake_time(story(), clock=clock)
     assert (wide.most, tight.most) == (4, 1)
@@ -68,7 +68,7 @@ def test_one_tool_of_two_agents_has_one_limit() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory(agents, machine=machine(clock)) as runtime:
-            handles = [await runtime.start(agent, "go") for agent in agents]
+            handles = [await runtime.start_run(agent, "go") for agent in agents]
             assert [(await handle.wait()).output for handle in handles] == ["done", "done"]
 
     run_in_fake_time(story(), clock=clock)
@@ -82,7 +82,7 @@ def test_the_time_of_a_call_begins_with_its_turn() -> None:
 
     async def story() -> None:
         async with AgentRuntime.in_memory([agent], machine=machine(clock)) as runtime:
-            assert (await (await runtime.start(agent, "go")).wait()).output == "done"
+            assert (await (await runtime.start_run(agent, "go")).wait()).output == "done"
 
     run_in_fake_time(story(), clock=clock)
     assert counter.left == [timedelta(seconds=CALL_S + 1)] * 4

@@ -174,7 +174,7 @@ def stopped(hook: Any, script: Any) -> Any:
         ledger = Ledger()
         agent = shop(script, ledger, hooks=[hook], output=Answer)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     (request,) = await handle.open_requests()
@@ -499,8 +499,8 @@ def test_a_hook_that_failed_is_logged_and_is_a_problem_of_the_ledger(
     async def story() -> list[str | None]:
         agent = shop(CHARGE, Ledger(), hooks=[at("before_tool_call", function)])
         async with AgentRuntime.in_memory([agent], secrets=["the secret is 42"]) as runtime:
-            await (await runtime.start(agent, "go", run_id="r1")).wait(timeout=300)
-            return [problem.root_cause for problem in (await runtime.decisions("r1")).problems]
+            await (await runtime.start_run(agent, "go", run_id="r1")).wait(timeout=300)
+            return [problem.root_cause for problem in (await runtime.handle("r1").decisions()).problems]
 
     assert play(story()) == [cause]
     assert words in caplog.text

@@ -121,7 +121,7 @@ def test_arguments_that_a_hook_changes_are_checked_judged_run_and_recorded():
         cap = at("before_tool_call", Seen(Change(arguments={"cents": 3})), right="mutate")
         agent = shop(list(CHARGE), ledger, hooks=[cap])
         async with AgentRuntime.in_memory([agent], tool_policy=Watching()) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await handle.wait(timeout=300)
             return ledger, await events_of(runtime, until=["session.waiting"])
 
@@ -285,7 +285,7 @@ def asking(*hooks: Any, answer: str = "approve") -> HookRun:
         ledger = Ledger()
         agent = shop([call("mail", {"to": "ann"}), say("done")], ledger, hooks=list(hooks))
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
                     (request,) = await handle.open_requests()
@@ -358,7 +358,7 @@ def test_hooks_see_that_a_run_is_cancelled_and_how_it_ended():
         hooks = [at("on_run_cancel_requested", cancelled), at("after_run_terminal", ended)]
         agent = shop(lambda _messages: say("late") + Scripted(gate=gate), ledger, hooks=hooks)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await events_of(runtime, until=["step.started"])
             await handle.cancel()
             assert (await handle.wait(timeout=300)).status == "cancelled"
@@ -385,7 +385,7 @@ def test_a_hook_of_the_runtime_serves_packages_that_name_it():
         agent = shop(list(CHARGE), Ledger(), hooks=[spec])
         watch = at("after_tool_call", seen, hook_id="watch")
         async with AgentRuntime.in_memory([agent], hooks=[watch]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await handle.wait(timeout=300)
 
     play(story())
@@ -403,7 +403,7 @@ def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Pat
     async def story() -> list[Any]:
         agent = agent_with(seen)
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
-            await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
             await events_of(runtime, until=["run.waiting"])
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
             handle = runtime.handle("r1")
@@ -429,7 +429,7 @@ def test_a_hook_sees_nothing_that_a_crash_could_make_untrue():
 
         agent = shop(list(CHARGE), Ledger(), hooks=[at("before_tool_call", look)])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
+            await (await runtime.start_run(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
 
     play(story())
     assert durable[0][-1] == "actions.requested"

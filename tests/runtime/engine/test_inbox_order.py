@@ -11,12 +11,12 @@ from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import rejection
 from windlass.engine.engine import SWEEP_S
+from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage
-from windlass.ports.store import Appended, Batch
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, say
 from windlass.testing.stores import WrappedStore
-from windlass_protocol import RunStatus
+from windlass_protocol import JsonObject, RunStatus
 
 WAIT_S: Final = 100.0
 WORDS: Final = "Do this instead."
@@ -63,7 +63,7 @@ def test_a_message_posted_with_a_cancel_of_the_running_run_starts_the_next_run()
             scene.runtime([agent_of(ScriptedModel(echoing))]) as owner,
             Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(echoing))]) as other,
         ):
-            first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
+            first = await owner.start_run("shop", "wait", session_id="s1", run_id="r1")
             await running(scene, first)
             await other.cancel_run("r1")
             await other.steer("shop", WORDS, session_id="s1", message_id="m1")
@@ -80,9 +80,9 @@ def test_a_message_after_a_cancel_of_another_run_is_taken(is_ended: bool) -> Non
             scene.runtime([agent_of(ScriptedModel(echoing))]) as owner,
             Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(echoing))]) as other,
         ):
-            first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
+            first = await owner.start_run("shop", "wait", session_id="s1", run_id="r1")
             await running(scene, first)
-            await other.start("shop", "two", session_id="s1", run_id="r2")
+            await other.start_run("shop", "two", session_id="s1", run_id="r2")
             cancelled = "r0" if is_ended else "r2"
             await scene.store.post("s1", kind="cancel", key="c", body={"runId": cancelled})
             await other.steer("shop", WORDS, session_id="s1", message_id="m1")
@@ -98,16 +98,45 @@ def test_a_message_after_a_cancel_of_another_run_is_taken(is_ended: bool) -> Non
 def test_a_message_with_a_taken_run_id_starts_a_run_with_another_id() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([agent_of(ScriptedModel(echoing))]) as runtime:
-            taken = await runtime.start("shop", "hello", session_id="s2", run_id="steer/s1/m1")
+            taken = await runtime.start_run("shop", "hello", session_id="s2", run_id="steer/s1/m1")
             await taken.wait(timeout=WAIT_S)
-            first = await runtime.start("shop", "hello", session_id="s1", run_id="r1")
+            first = await runtime.start_run("shop", "hello", session_id="s1", run_id="r1")
             await first.wait(timeout=WAIT_S)
             await runtime.steer("shop", WORDS, session_id="s1", message_id="m1")
-            last = await runtime.start("shop", "last", session_id="s1", run_id="r2")
+            last = await runtime.start_run("shop", "last", session_id="s1", run_id="r2")
             assert (await last.wait(timeout=WAIT_S)).output == "heard last"
             begun = [one.run_id for one in await records_of(scene.store) if one.type == "run.started"]
             assert begun == ["r1", "steer/s1/m1/3", "r2"]
             assert (await runtime.handle("steer/s1/m1/3").wait(timeout=WAIT_S)).output == f"heard {WORDS}"
+
+    Scene().play(story)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("cancel", {"reason": 1}),
+        ("answer", {"responses": "yes"}),
+        ("answer", {"responses": [{"requestId": 1}]}),
+        ("dispatched", {}),
+        ("feedback", {"runId": "r1", "score": "high"}),
+        ("child_asks", {"runId": "r1"}),
+        ("child_ended", {}),
+        ("steer", {"agentId": "shop", "message": "x"}),
+        ("steer", {"runId": "r0", "agentId": "shop", "message": ["x"]}),
+        ("start", {"agentId": "shop", "message": "x"}),
+        ("start", {"runId": "r0", "agentId": "shop", "message": ["x"]}),
+    ],
+)
+def test_an_item_with_a_malformed_body_does_not_stop_its_session(kind: str, body: JsonObject) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([agent_of(ScriptedModel(echoing))]) as runtime:
+            first = await runtime.start_run("shop", "one", session_id="s1", run_id="r1")
+            await first.wait(timeout=WAIT_S)
+            await scene.store.post("s1", kind=kind, key="malformed", body=body)
+            last = await runtime.start_run("shop", "last", session_id="s1", run_id="r2")
+            assert (await last.wait(timeout=WAIT_S)).output == "heard last"
+            assert await scene.store.pending("s1") == ()
 
     Scene().play(story)
 
@@ -136,10 +165,10 @@ def test_a_start_after_a_compaction_waits_without_spinning_also_under_quarantine
         async with scene.runtime([agent_of(ScriptedModel(write))]) as runtime:
             for number in range(14):
                 text = f"{number} " + "words " * 3_000
-                handle = await runtime.start("shop", text, session_id="s1", run_id=f"r{number}")
+                handle = await runtime.start_run("shop", text, session_id="s1", run_id=f"r{number}")
                 await handle.wait(timeout=WAIT_S)
-            await runtime.compact("s1")
-            last = await runtime.start("shop", "next", session_id="s1", run_id="last")
+            await runtime.sessions.compact("s1")
+            last = await runtime.start_run("shop", "next", session_id="s1", run_id="last")
             await scene.clock.sleep(2 * SWEEP_S)  # fake time passes only when no task spins
             gate.set()
             assert (await last.wait(timeout=WAIT_S)).status is RunStatus.COMPLETED

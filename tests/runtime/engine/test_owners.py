@@ -20,9 +20,9 @@ from windlass.engine.engine import SWEEP_S, SWEPT_MAX
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.journal import Claim, Standing
 from windlass.ports.machine import Machine
-from windlass.ports.store import Claim, Standing
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
@@ -86,7 +86,7 @@ class Street:
         agents = [talks(agent_id) for agent_id in sorted({start[0] for start in starts})]
         async with runtime_on(IdleStore(self.scene.store), agents) as runtime:
             for agent_id, session_id, run_id in starts:
-                await runtime.start(agent_id, "go", session_id=session_id, run_id=run_id)
+                await runtime.start_run(agent_id, "go", session_id=session_id, run_id=run_id)
 
 
 async def waiting(handle: RunHandle) -> str:
@@ -116,10 +116,10 @@ def test_a_session_that_was_another_agents_once_is_driven_when_its_turn_comes() 
         async with street.process([asks("A")]) as one:
             await street.leave(("B", "s", "b1"))
             await street.pause()
-            assert await one.run_status("b1") is RunStatus.PENDING
+            assert await one.handle("b1").status() is RunStatus.PENDING
             async with street.process([talks("B")]) as two:
                 assert (await two.handle("b1").wait(timeout=WAIT_S)).output == "B says"
-                handle = await one.start("A", "go", session_id="s", run_id="a1")
+                handle = await one.start_run("A", "go", session_id="s", run_id="a1")
                 request_id = await waiting(handle)
                 # Acknowledged by a process that cannot go on with it.
                 await two.handle("a1").answer(request_id, "approve")
@@ -132,12 +132,12 @@ def test_an_answer_that_waits_for_the_agent_is_shown_as_one_and_no_other_is_take
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
-            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
-            (request,) = await one.session_requests("s")
+            request_id = await waiting(await one.start_run("A", "go", session_id="s", run_id="a1"))
+            (request,) = await one.sessions.open_requests("s")
             assert request.is_answered is None
         async with street.process([talks("B")]) as two:
             await two.handle("a1").answer(request_id, "approve")
-            (request,) = await two.session_requests("s")
+            (request,) = await two.sessions.open_requests("s")
             assert request.is_answered
             (request,) = await two.handle("a1").open_requests()
             assert request.is_answered
@@ -182,7 +182,7 @@ def test_a_message_for_an_agent_of_another_process_blocks_no_run_and_reaches_it(
         street = Street(scene)
         await speak(scene, "B")
         async with street.process([talks("A")]) as one:
-            queued = await one.start("A", "go", session_id="s", run_id="a1")
+            queued = await one.start_run("A", "go", session_id="s", run_id="a1")
             assert (await queued.wait(timeout=WAIT_S)).output == "A says"
             said = [one.data for one in await records_of(scene.store, "s") if one.type == "message.received"]
             assert [(one["message"], one.get("delivery")) for one in said] == [
@@ -197,10 +197,10 @@ def test_a_run_of_an_unavailable_agent_can_be_cancelled_and_blocks_no_other() ->
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
-            await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
-            await one.start("A", "go", session_id="s", run_id="a2")
+            await waiting(await one.start_run("A", "go", session_id="s", run_id="a1"))
+            await one.start_run("A", "go", session_id="s", run_id="a2")
         async with street.process([talks("B")]) as two:
-            await two.start("B", "go", session_id="s", run_id="b1")
+            await two.start_run("B", "go", session_id="s", run_id="b1")
             await two.handle("a1").cancel(by="ann")
             await two.handle("a2").cancel()
             await street.pause(5)
@@ -219,8 +219,8 @@ def test_a_cancel_shows_at_once_while_no_process_has_the_agent() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
-            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
-            await one.start("A", "go", session_id="s", run_id="a2")
+            request_id = await waiting(await one.start_run("A", "go", session_id="s", run_id="a1"))
+            await one.start_run("A", "go", session_id="s", run_id="a2")
         async with street.process([talks("B")]) as two:
             for run_id in ("a1", "a2"):
                 handle = two.handle(run_id)
@@ -234,7 +234,7 @@ def test_a_cancel_shows_at_once_while_no_process_has_the_agent() -> None:
         async with street.process([asks("A")]) as one:
             assert (await one.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
             assert (await one.run_snapshot("a1")).status is RunStatus.CANCELLED
-            assert await one.run_status("a1") is RunStatus.CANCELLED
+            assert await one.handle("a1").status() is RunStatus.CANCELLED
 
     Scene().play(story)
 
@@ -243,8 +243,8 @@ def test_cancelling_a_queued_run_does_not_end_the_run_of_an_unavailable_agent_be
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
-            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
-            await one.start("A", "go", session_id="s", run_id="a2")
+            request_id = await waiting(await one.start_run("A", "go", session_id="s", run_id="a1"))
+            await one.start_run("A", "go", session_id="s", run_id="a2")
         async with street.process([talks("B")]) as two:
             await two.handle("a2").cancel()
             await street.pause(100)
@@ -274,7 +274,7 @@ def test_a_look_from_a_process_without_the_agent_changes_nothing() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
-            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            request_id = await waiting(await one.start_run("A", "go", session_id="s", run_id="a1"))
             await street.pause()
         async with street.process([talks("B")]) as two:
             before = await street.store.session("s")
@@ -311,7 +311,7 @@ def test_a_process_without_agents_only_answers_and_is_not_warned(caplog: pytest.
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
-            await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await waiting(await one.start_run("A", "go", session_id="s", run_id="a1"))
         with caplog.at_level(logging.INFO):
             async with street.process([]):
                 await street.pause()
@@ -340,7 +340,7 @@ def test_a_process_without_the_model_does_not_block_the_session_for_others(
         def process(name: str, providers: dict[str, LLMProvider]) -> AgentRuntime:
             builder = AgentRuntime.builder().journal(street.store).content(street.store)
             builder.event_bus(Feed(street.store, scene.clock)).policy(allow_start).package_resolver(shelf)
-            builder.clock(scene.clock).ids(sequential_ids(name)).random(seeded_random(1))
+            builder.options(clock=scene.clock, ids=sequential_ids(name), random=seeded_random(1))
             return builder.providers(providers).build()
 
         gate = asyncio.Event()
@@ -405,7 +405,7 @@ def test_an_owner_that_was_replaced_while_it_stood_still_begins_nothing_more() -
     async def story(scene: Scene) -> None:
         street, till = Street(scene), Till()
         async with street.process([till.agent()]) as one:
-            await one.start("A", "go", session_id="s", run_id="r")
+            await one.start_run("A", "go", session_id="s", run_id="r")
             await till.stop(scene)
             now_ms = int(scene.clock.now().timestamp() * 1000)
             await street.store.enlist("rival", now_ms=now_ms)
@@ -420,7 +420,7 @@ def test_an_owner_that_was_replaced_while_it_stood_still_begins_nothing_more() -
             assert row is not None
             assert row.owner_id == "rival"
             feed: Any = one.events()
-            assert list(feed.stirred("s", -1)) == [], "and shows nothing more of it"
+            assert list(feed.live_steps("s", -1)) == [], "and shows nothing more of it"
 
     Scene().play(story)
 
@@ -429,7 +429,7 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
     async def story(scene: Scene) -> None:
         street, till = Street(scene), Till()
         async with street.process([till.agent()]) as one:
-            handle = await one.start("A", "go", session_id="s", run_id="r")
+            handle = await one.start_run("A", "go", session_id="s", run_id="r")
             await till.stop(scene)
             till.gate.set()
             await turns()
@@ -464,7 +464,7 @@ def test_an_owner_with_a_delayed_renewal_starts_no_effect_in_a_session_taken_by_
 
         model = ScriptedModel(lambda _: replace(call("look"), gate=thought))
         async with street.process([Agent("A", model=model, tools=[look])]) as one:
-            await one.start("A", "go", session_id="s", run_id="r")
+            await one.start_run("A", "go", session_id="s", run_id="r")
             await turns()
             # The renewal is sent in time, and reaches the store after the lease has ended.
             slow.gate = gate = asyncio.Event()
@@ -519,7 +519,7 @@ def test_an_item_of_a_newer_release_is_left_for_it(caplog: pytest.LogCaptureFixt
         street = Street(scene)
         async with street.process([talks("A")]) as one:
             await street.store.post("s", kind="sing", key="k1", body={})
-            handle = await one.start("A", "go", session_id="s", run_id="a1")
+            handle = await one.start_run("A", "go", session_id="s", run_id="a1")
             assert (await handle.wait(timeout=WAIT_S)).output == "A says"
             await street.pause(10)
             (item,) = await street.store.pending("s")
@@ -538,9 +538,9 @@ def test_a_cancel_is_taken_by_its_own_run_among_similar_ids() -> None:
     async def story(scene: Scene) -> None:
         gate = asyncio.Event()
         async with Street(scene).process([talks("A", gate)]) as one:
-            handle = await one.start("A", "go", session_id="s", run_id="x")
-            long = await one.start("A", "go", session_id="s", run_id="y" * 512)
-            await one.start("A", "go", session_id="s", run_id="cancel:x")
+            handle = await one.start_run("A", "go", session_id="s", run_id="x")
+            long = await one.start_run("A", "go", session_id="s", run_id="y" * 512)
+            await one.start_run("A", "go", session_id="s", run_id="cancel:x")
             await handle.cancel()
             assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
             await long.cancel()
@@ -561,11 +561,11 @@ def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
             bound.append(run.run_id)
             return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
 
-        unused: Any = None
+        unused: Any = SimpleNamespace(spend_limits=None)
         writer: Any = SimpleNamespace(session_id="s1")
         work = Effects(bind, writer, shared=unused, pause_clock=PauseClock(FakeClock(), {}))
         for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
-            run: Any = SimpleNamespace(run_id=run_id)
+            run: Any = SimpleNamespace(run_id=run_id, budget=None)
             assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES
         assert bound == ["r1", "r2", "r3"]
 

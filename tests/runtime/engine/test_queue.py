@@ -8,8 +8,8 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.engine import SWEEP_S
-from windlass.ports.store import Appended, Batch, Standing
-from windlass.runtime.runs import RunHandle
+from windlass.ports.journal import Appended, Batch, Standing
+from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.testing.stores import WrappedStore
 from windlass_protocol import RunStatus
@@ -55,9 +55,9 @@ async def waiting(handle: RunHandle) -> None:
 
 async def queued(runtime: AgentRuntime) -> tuple[RunHandle, RunHandle]:
     """A run that waits for a person, and one behind it."""
-    first = await runtime.start("shop", "one", session_id="s1", run_id="r1")
+    first = await runtime.start_run("shop", "one", session_id="s1", run_id="r1")
     await waiting(first)
-    second = await runtime.start("shop", "two", session_id="s1", run_id="r2")
+    second = await runtime.start_run("shop", "two", session_id="s1", run_id="r2")
     return first, second
 
 
@@ -155,14 +155,14 @@ def test_a_queued_run_that_is_cancelled_ends_at_once_and_the_one_before_it_does_
             assert await first.status() is RunStatus.WAITING
             await scene.clock.sleep(2 * SWEEP_S)
             assert drivers() == []
-            again = await runtime.start("shop", "two", session_id="s1", run_id="r2")
+            again = await runtime.start_run("shop", "two", session_id="s1", run_id="r2")
             assert (await again.wait(timeout=1)).status is RunStatus.CANCELLED, (
                 "the same start is the same run"
             )
             await second.cancel()
             await approve(first)
             assert (await first.wait(timeout=WAIT_S)).output == "done one"
-            third = await runtime.start("shop", "three", session_id="s1", run_id="r3")
+            third = await runtime.start_run("shop", "three", session_id="s1", run_id="r3")
             assert (await third.wait(timeout=WAIT_S)).output == "done three"
         records = await records_of(store)
         assert ends_of(records, "r2") == ["run.cancelled"]
@@ -178,7 +178,7 @@ def test_of_several_queued_runs_the_cancelled_one_is_left_out_while_a_model_answ
         agent = agent_of(ScriptedModel([Answer("one", gate=gate), say("three")]))
         async with scene.runtime([agent]) as runtime:
             handles = [
-                await runtime.start(agent, "go", session_id="s1", run_id=run_id)
+                await runtime.start_run(agent, "go", session_id="s1", run_id=run_id)
                 for run_id in ("r1", "r2", "r3")
             ]
             await handles[1].cancel()

@@ -10,7 +10,7 @@ from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.agent.policy import RulesPolicy
-from windlass.engine.effects import Tasks
+from windlass.engine.tasks import Tasks
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import FakeClock, ScriptedModel, call, say
 from windlass.tools import Tool
@@ -100,7 +100,7 @@ def test_a_tool_that_cancels_its_own_task_runs_once(cancel: Any, policy: Any) ->
     async def story() -> list[Any]:
         model = ScriptedModel([call("write"), say("ok")])
         async with AgentRuntime.in_memory([agent(model, write)], tool_policy=policy) as runtime:
-            handle = await runtime.start("a", "go")
+            handle = await runtime.start_run("a", "go")
             result = await handle.wait()
             found = [one.data async for one in handle.events() if one.type == "action.result"]
             return [result.status, result.output, found[0]["status"]]
@@ -122,7 +122,7 @@ def test_a_tool_that_cancels_its_own_task_and_waits_has_a_result() -> None:
 
     async def story(scene: Scene) -> JsonObject:
         async with scene.runtime([agent(ScriptedModel([call("write"), say("ok")]), write)]) as runtime:
-            handle = await runtime.start("a", "go", session_id="s1")
+            handle = await runtime.start_run("a", "go", session_id="s1")
             assert (await handle.wait()).output == "ok"
             return (await results(scene))[0]
 
@@ -143,7 +143,7 @@ def test_a_provider_that_cancels_its_own_task_is_asked_once() -> None:
 
     async def story(scene: Scene) -> str | None:
         async with scene.runtime([agent(Provider())]) as runtime:
-            return (await (await runtime.start("a", "go", session_id="s1")).wait()).output
+            return (await (await runtime.start_run("a", "go", session_id="s1")).wait()).output
 
     assert Scene().play(story) == "hi"
     assert calls == [1]
@@ -161,7 +161,7 @@ def test_a_tool_that_swallows_a_cancel_of_its_own_times_out() -> None:
 
     async def story(scene: Scene) -> JsonObject:
         async with scene.runtime([agent(ScriptedModel([call("wait"), say("ok")]), wait)]) as runtime:
-            await (await runtime.start("a", "go", session_id="s1")).wait()
+            await (await runtime.start_run("a", "go", session_id="s1")).wait()
             return (await results(scene))[0]
 
     assert Scene().play(story)["error"]["code"] == "timeout"
@@ -183,9 +183,9 @@ def test_a_stubborn_tool_of_a_cancelled_run_does_not_touch_the_next_run() -> Non
     async def story(scene: Scene) -> list[JsonObject]:
         script = [call("stubborn", call_id="c1"), call("write", call_id="c1"), say("ok")]
         async with scene.runtime([agent(ScriptedModel(script), stubborn, write)]) as runtime:
-            first = await runtime.start("a", "one", session_id="s1")
+            first = await runtime.start_run("a", "one", session_id="s1")
             await asyncio.sleep(0.3)
-            second = await runtime.start("a", "two", session_id="s1")
+            second = await runtime.start_run("a", "two", session_id="s1")
             await first.cancel()
             assert (await first.wait()).status is RunStatus.CANCELLED
             assert (await second.wait()).output == "ok"
@@ -213,9 +213,9 @@ def test_a_stubborn_tool_does_not_stop_the_time_limits_of_other_sessions() -> No
         one = Agent("one", model=ScriptedModel([call("stubborn"), say("ok")]), tools=[stubborn])
         two = Agent("two", model=ScriptedModel([call("slow"), say("ok")]), tools=[slow])
         async with scene.runtime([one, two]) as runtime:
-            first = await runtime.start("one", "go", session_id="s1")
+            first = await runtime.start_run("one", "go", session_id="s1")
             await asyncio.sleep(0.3)
-            second = await runtime.start("two", "go", session_id="s2")
+            second = await runtime.start_run("two", "go", session_id="s2")
             await first.cancel()
             await first.wait()
             await second.wait()
@@ -248,10 +248,10 @@ def test_a_left_call_does_not_touch_a_later_call_with_the_same_id() -> None:
             "two", model=ScriptedModel([call("look", {"name": "other"}), say("ok")] * 9), tools=[look]
         )
         async with scene.runtime([one, two]) as runtime:
-            first = await runtime.start("one", "go", session_id="s1")
+            first = await runtime.start_run("one", "go", session_id="s1")
             # Other sessions hold the one place of the tool until the left call has ended.
             await asyncio.sleep(0.9)
-            others = [await runtime.start("two", "go", session_id=f"t{number}") for number in range(4)]
+            others = [await runtime.start_run("two", "go", session_id=f"t{number}") for number in range(4)]
             for handle in (first, *others):
                 assert (await handle.wait()).output == "ok"
             await asyncio.sleep(3)
@@ -295,7 +295,7 @@ def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch
 
     async def story(scene: Scene) -> None:
         async with scene.runtime([agent(Provider(), pay, rest)]) as runtime:
-            handle = await runtime.start("a", "go", session_id="s1")
+            handle = await runtime.start_run("a", "go", session_id="s1")
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
@@ -319,7 +319,7 @@ def test_time_limits_hold_in_a_second_event_loop() -> None:
     runtime = AgentRuntime.in_memory([agent(ScriptedModel(script), look)])
 
     async def one() -> list[Any]:
-        handle = await runtime.start("a", "go", session_id="s")
+        handle = await runtime.start_run("a", "go", session_id="s")
         await handle.wait()
         return [one.data["status"] async for one in handle.events() if one.type == "action.result"]
 
@@ -349,7 +349,7 @@ def test_a_policy_of_the_application_is_asked_about_every_call() -> None:
         async with AgentRuntime.in_memory(
             [agent(ScriptedModel(script), look)], tool_policy=policy
         ) as runtime:
-            await (await runtime.start("a", "go")).wait()
+            await (await runtime.start_run("a", "go")).wait()
 
     asyncio.run(story())
     assert runs == ["/a"]

@@ -79,7 +79,7 @@ def returned(server: Server, *tools: Any, output: Any = TRIP) -> object:
     async def story() -> object:
         agent = Agent("clerk", model=server, tools=tools)
         async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "Plan it.", output=output)
+            handle = await runtime.start_run(agent, "Plan it.", output=output)
             result = await handle.wait(timeout=300)
             return result.structured_output if result.error is None else result.error.message
 

@@ -13,8 +13,8 @@ from windlass import Agent, AgentRuntime, LLMMessage
 from windlass.engine.engine import LOST_PER_SWEEP_MAX, REWAKE_TIMES_MAX, SWEEP_S
 from windlass.errors import Unavailable
 from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.journal import Standing
 from windlass.ports.machine import Machine
-from windlass.ports.store import Standing
 from windlass.ports.wakes import Drive, NotParked, Parked
 from windlass.testing import Answer, ScriptedModel, call, fail, say, seeded_random, sequential_ids
 from windlass_harness.loop.rules import AWAKE_MS_MAX
@@ -70,8 +70,8 @@ def test_a_process_that_does_not_drive_starts_answers_and_cancels_and_claims_not
         fleet, api, worker = Fleet(scene), Queue(), Queue()
         async with fleet.process([asks("A")], api, drives=False) as front:
             assert api.drive is None
-            handle = await front.start("A", "go", session_id="s", run_id="r1")
-            await front.start("A", "go", session_id="t", run_id="r2")
+            handle = await front.start_run("A", "go", session_id="s", run_id="r1")
+            await front.start_run("A", "go", session_id="t", run_id="r2")
             await scene.clock.sleep(10 * SWEEP_S)
             assert await handle.status() is RunStatus.PENDING
             row = await scene.store.session("s")
@@ -98,7 +98,7 @@ def test_without_an_engine_of_wakes_sweeps_find_what_a_process_that_does_not_dri
             fleet.process([talks("A")], None, drives=False) as front,
             fleet.process([talks("A")], None) as back,
         ):
-            await front.start("A", "go", session_id="s", run_id="r1")
+            await front.start_run("A", "go", session_id="s", run_id="r1")
             assert (await back.handle("r1").wait(timeout=WAIT_S)).output == "A says"
 
     Scene().play(story)
@@ -111,7 +111,7 @@ def test_a_lost_wake_is_repeated_less_and_less_often_until_the_session_is_driven
             fleet.process([talks("A")], api, drives=False) as front,
             fleet.process([talks("A")], worker),
         ):
-            handle = await front.start("A", "go", session_id="s")
+            handle = await front.start_run("A", "go", session_id="s")
             await scene.clock.sleep(LOST_AFTER_MS / 1_000 - SWEEP_S)
             assert worker.woken == []
             await scene.clock.sleep(3 * SWEEP_S)
@@ -142,7 +142,7 @@ def test_a_sweep_repeats_a_bounded_number_of_wakes_and_the_next_one_continues() 
             fleet.process([talks("A")], worker),
         ):
             for name in sessions:
-                await front.start("A", "go", session_id=name)
+                await front.start_run("A", "go", session_id=name)
             counts: set[int] = set()
             while len(worker.woken) < len(sessions):
                 await scene.clock.sleep(SWEEP_S)
@@ -165,7 +165,7 @@ def test_a_session_that_waits_for_a_time_says_when_and_is_woken_if_that_is_forgo
         answers = iter([fail(away), say("back")])
         agent = Agent("A", model=ScriptedModel(lambda _: next(answers)))
         async with fleet.process([agent], worker) as runtime:
-            handle = await runtime.start("A", "go", session_id="s")
+            handle = await runtime.start_run("A", "go", session_id="s")
             parked = await worker.call()
             assert parked.status == "waiting"
             assert parked.wake_in_ms is not None
@@ -183,15 +183,15 @@ def test_a_wake_during_a_drive_is_the_drive_under_way_which_reads_the_inbox_agai
         fleet, worker, gate = Fleet(scene), Queue(), asyncio.Event()
         agent = Agent("A", model=ScriptedModel(lambda _: Answer("said", gate=gate)))
         async with fleet.process([agent], worker) as runtime:
-            await runtime.start("A", "go", session_id="s", run_id="r1")
+            await runtime.start_run("A", "go", session_id="s", run_id="r1")
             assert worker.drive is not None
             first = asyncio.ensure_future(worker.drive("s"))
             await scene.clock.sleep(1.0)
-            await runtime.start("A", "go", session_id="s", run_id="r2")
+            await runtime.start_run("A", "go", session_id="s", run_id="r2")
             second = asyncio.ensure_future(worker.drive("s"))
             gate.set()
             assert await first == await second
-            assert {await runtime.run_status(one) for one in ("r1", "r2")} == {RunStatus.COMPLETED}
+            assert {await runtime.handle(one).status() for one in ("r1", "r2")} == {RunStatus.COMPLETED}
 
     Scene().play(story)
 
@@ -201,7 +201,7 @@ def test_a_process_that_was_fenced_off_does_not_acknowledge() -> None:
         fleet, old, new, gate = Fleet(scene), Queue(), Queue(), asyncio.Event()
         slow = Agent("A", model=ScriptedModel(lambda _: Answer("late", gate=gate)))
         async with fleet.process([slow], old) as frozen:
-            await frozen.start("A", "go", session_id="s", run_id="r1")
+            await frozen.start_run("A", "go", session_id="s", run_id="r1")
             assert old.drive is not None
             drive = asyncio.ensure_future(old.drive("s"))
             await scene.clock.sleep(1.0)
@@ -228,8 +228,8 @@ def test_a_session_of_a_living_owner_of_a_missing_agent_or_of_a_process_that_sto
         slow = Agent("A", model=ScriptedModel(lambda _: Answer("late", gate=gate)))
         async with fleet.process([talks("B")], two):
             runtime = fleet.process([slow], one)
-            await runtime.resume()
-            await runtime.start("A", "go", session_id="s", run_id="r1")
+            await runtime.core.resume()
+            await runtime.start_run("A", "go", session_id="s", run_id="r1")
             with pytest.raises(NotParked, match="does not have the agent"):
                 await two.call()
             assert one.drive is not None
@@ -259,7 +259,7 @@ def test_a_subagent_and_its_caller_are_woken_through_the_port() -> None:
 
         boss = Agent("boss", model=ScriptedModel(write), subagents=[helper])
         async with fleet.process([boss], worker) as runtime:
-            handle = await runtime.start("boss", "go", session_id="s")
+            handle = await runtime.start_run("boss", "go", session_id="s")
             driven: list[str] = []
             while not driven or driven != worker.woken:
                 driven.append(worker.woken[len(driven)])

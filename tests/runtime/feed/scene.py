@@ -12,7 +12,9 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.feed import Feed
 from windlass.feed.subscription import Floor
 from windlass.ports.feed import EventStream, LiveAnswer
-from windlass.ports.store import Batch, Claim, NewRun, Store
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Batch, Claim
+from windlass.ports.store import Store
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record, number
 from windlass_protocol import Event, RunStatus

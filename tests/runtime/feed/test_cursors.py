@@ -282,6 +282,7 @@ def test_garbage_is_refused(text: str) -> None:
         decode_cursor(text)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.from_regex(r"[asrgf](\.[A-Za-z0-9_-]{1,9})?\.[0-9]{1,18}(\.i[0-9]{1,3})?"))
 def test_no_text_is_read_as_two_places_or_breaks_the_reader(text: str) -> None:
     try:

@@ -410,7 +410,7 @@ def test_a_run_that_ended_leaves_no_answer_behind() -> None:
         await world.append(started())
         world.live().text("half")
         await world.append(ended("run.failed"))
-        assert not [*world.feed.stirred("s1", -1)]
-        assert not [*world.feed.stirred("", -1)]
+        assert not [*world.feed.live_steps("s1", -1)]
+        assert not [*world.feed.live_steps("", -1)]
 
     run(main)

@@ -210,7 +210,7 @@ def test_nothing_is_held_for_a_stream_that_was_dropped_without_closing_it() -> N
 
 def test_a_delta_costs_a_waiting_reader_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    look = Feed.stirred
+    look = Feed.live_steps
 
     def counted(feed: Feed, key: str, stamp: int) -> Iterable[LiveStep]:
         nonlocal looks
@@ -234,7 +234,7 @@ def test_a_delta_costs_a_waiting_reader_one_look(monkeypatch: pytest.MonkeyPatch
         for reader in readers:
             await reader.stop()
 
-    monkeypatch.setattr(Feed, "stirred", counted)
+    monkeypatch.setattr(Feed, "live_steps", counted)
     run(main)
 
 
@@ -305,7 +305,7 @@ def test_a_reader_of_everything_looks_only_at_answers_that_changed() -> None:
             world.live("s7").text("a")
             world.live("s9").text("b")
             changed = {
-                step.started.session_id for step in world.feed.stirred(EVERYTHING, world.feed.stamp - 2)
+                step.started.session_id for step in world.feed.live_steps(EVERYTHING, world.feed.stamp - 2)
             }
             assert changed == {"s7", "s9"}
             await ticks(ENOUGH)

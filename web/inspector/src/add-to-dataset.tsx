@@ -117,8 +117,8 @@ export const NONE = "None: the case is judged by other scorers";
 function useAdd(name: string, { runIds, onDone }: Parameters<typeof AddForm>[0], more: NewDatasetCase) {
   return useMutation({
     mutationFn: async () => {
-      await client.makeDataset(name);
-      for (const runId of runIds) await client.addCase(name, { runId, ...more });
+      await client.datasets.make({ name });
+      for (const runId of runIds) await client.datasets.addCase(name, { runId, ...more });
     },
     onSuccess: () => {
       tellDone(`Added ${plural(runIds.length, "case")} to the data set ${name}.`);

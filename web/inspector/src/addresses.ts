@@ -92,7 +92,7 @@ export const SEARCH = {
   run: {
     ...LEDGER,
     ...JOURNAL,
-    view: oneOf(["trace", "timeline", "decisions", "family", "feedback", "journal"], "trace"),
+    view: oneOf(["trace", "timeline", "decisions", "family", "costs", "feedback", "journal"], "trace"),
     at: count,
     span: text,
   },

@@ -153,7 +153,7 @@ export const transport: Transport = {
 
 /** Throws if the server does not take a key. */
 async function tryKey(key: string): Promise<void> {
-  await new Client({ token: key }).agents();
+  await new Client({ token: key }).agents.list();
 }
 
 function isPassing(error: unknown): boolean {

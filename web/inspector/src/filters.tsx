@@ -1,7 +1,7 @@
 /** The filters of a list of runs or sessions: search, time, chips, a form and views. The address holds them. */
 import { useQuery } from "@tanstack/react-query";
 import { ErrorKind } from "@windlass/protocol";
-import type { RunQuery } from "@windlass/protocol/client";
+import type { RunsListQuery } from "@windlass/protocol/client";
 import { classes, FIELD, FOCUS, formatWhen, shortId } from "@windlass/ui";
 import { Popover } from "radix-ui";
 import type { ReactNode, RefObject } from "react";
@@ -87,16 +87,17 @@ export function sharedFilter(search: ListSearch) {
     until: exact(search.until),
     text: trimmed(search.text),
     status: search.status,
-    waitsOn: trimmed(search.waits),
+    // The server refuses other words.
+    waitsOn: trimmed(search.waits) as RunsListQuery["waitsOn"],
     agent: trimmed(search.agent),
     version: trimmed(search.version),
     tag: trimmed(search.tag),
     costMin: amountIn(search.cost, MICROS),
-    error: trimmed(search.error),
+    error: trimmed(search.error) as RunsListQuery["error"],
     feedback: search.feedback,
     crashed: search.crashed && search.crashed === "1",
     ascending: search.up === "1" ? true : undefined,
-  } satisfies RunQuery;
+  } satisfies RunsListQuery;
 }
 
 interface FiltersProps {

@@ -33,6 +33,7 @@ import { ButtonLink, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "
 import {
   callFacts,
   kindOf,
+  lossOf,
   outcomeOf,
   placeOf,
   recordsOfCall,
@@ -480,7 +481,7 @@ function Verdict({ verdict: { decision, count } }: { readonly verdict: SameVerdi
 
 /** Model, tokens, cost and time of a model call, as far as they are known. */
 function factsOf({ modelId, completed }: StepFacts): readonly string[] {
-  const { usage, latencyMs, finishReason } = completed ?? {};
+  const { usage, cache, latencyMs, finishReason } = completed ?? {};
   const cached = usage?.cacheReadTokens ?? 0;
   const thought = usage?.reasoningTokens ?? 0;
   return [
@@ -492,6 +493,7 @@ function factsOf({ modelId, completed }: StepFacts): readonly string[] {
       ? ""
       : `${formatCount(usage.outputTokens ?? 0)} out${thought === 0 ? "" : ` (${formatCount(thought)} of thought)`}`,
     usage?.costMicros === undefined ? "" : formatCost(usage.costMicros),
+    cache?.loss === undefined ? "" : lossOf(cache.loss),
     latencyMs === undefined ? "" : formatDuration(latencyMs),
     finishReason === undefined ? "" : `ended by ${finishReason}`,
   ].filter((fact) => fact !== "");

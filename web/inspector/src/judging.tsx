@@ -43,7 +43,7 @@ export function useGive({ runId, stepIndex, messageId }: Judged) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (given: NewFeedback) =>
-      client.giveFeedback(runId, {
+      client.runs.giveFeedback(runId, {
         ...given,
         ...(stepIndex === undefined ? {} : { stepIndex }),
         ...(messageId === undefined ? {} : { messageId }),

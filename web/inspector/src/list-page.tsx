@@ -133,7 +133,7 @@ export function DeleteSessions({ count, sessionIds, onDone, children }: DeleteSe
     try {
       for (const sessionId of sessionIds)
         // A session of a subagent goes with that of its caller, which may have been deleted before it.
-        await client.deleteSession(sessionId).catch((error: unknown) => {
+        await client.sessions.delete(sessionId).catch((error: unknown) => {
           if (!(error instanceof Error && "kind" in error && error.kind === "not_found")) throw error;
         });
     } finally {

@@ -9,9 +9,9 @@ import {
   type QueryClient,
 } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo } from "react";
-import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
+import { isKnown, type DecisionRun, type Event, type TraceInfo } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
-import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
+import type { ExperimentsListQuery, ProposalList, RunsListQuery, SessionsListQuery } from "@windlass/protocol/client";
 import type { ListTime } from "./addresses.js";
 import { client, door } from "./auth.js";
 
@@ -190,6 +190,16 @@ export function useStartedRuns(agent?: string) {
   return { runs, error, refetch, hasNextPage, onEnd: useNextPage(list, runs?.length) };
 }
 
+/** Reads all pages of a short list, joined. */
+async function wholeList<P extends { readonly next?: string | undefined }>(
+  ask: (after: string | undefined) => Promise<P>,
+  join: (head: P, page: P) => P,
+): Promise<P> {
+  let whole = await ask(undefined);
+  while (whole.next !== undefined) whole = join(whole, await ask(whole.next));
+  return whole;
+}
+
 /** A list of which each page names where the next one begins. */
 const BY_CURSOR = {
   initialPageParam: undefined as string | undefined,
@@ -208,24 +218,24 @@ function listMs(data: unknown): number {
 
 export const agentsQuery = queryOptions({
   queryKey: ["agents"],
-  queryFn: ({ signal }) => client.agents({ signal }),
+  queryFn: async ({ signal }) => (await client.agents.list({ signal })).agents,
   staleTime: 60_000,
 });
 
 export const healthQuery = queryOptions({
   queryKey: ["health"],
-  queryFn: ({ signal }) => client.health({ signal }),
+  queryFn: ({ signal }) => client.server.health({ signal }),
 });
 
 export const approvalsQuery = queryOptions({
   queryKey: ["approvals"],
-  queryFn: ({ signal }) => client.approvals({ limit: PAGE }, { signal }),
+  queryFn: ({ signal }) => client.approvals.list({ limit: PAGE }, { signal }),
   refetchInterval: () => pollMs(LIVE_MS),
 });
 
 /** A filter and an order of sessions, and the time of their last change. */
 export interface SessionView {
-  readonly filter: SessionQuery;
+  readonly filter: SessionsListQuery;
   readonly time?: ListTime | undefined;
 }
 
@@ -233,7 +243,7 @@ export const sessionsQuery = ({ filter, time }: SessionView) =>
   infiniteQueryOptions({
     queryKey: ["sessions", "all", filter, time],
     queryFn: ({ signal, pageParam }) =>
-      client.listSessions({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
+      client.sessions.list({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
     placeholderData: keepPreviousData,
     ...BY_CURSOR,
     refetchInterval: ({ state }) => listMs(state.data),
@@ -241,7 +251,7 @@ export const sessionsQuery = ({ filter, time }: SessionView) =>
 
 export const recentSessionsQuery = queryOptions({
   queryKey: ["sessions", "recent"],
-  queryFn: async ({ signal }) => (await client.listSessions({ limit: 30 }, { signal })).sessions,
+  queryFn: async ({ signal }) => (await client.sessions.list({ limit: 30 }, { signal })).sessions,
   refetchInterval: () => pollMs(LIVE_MS * 2),
 });
 
@@ -249,7 +259,7 @@ export const recentSessionsQuery = queryOptions({
 export const waitingTitlesQuery = queryOptions({
   queryKey: ["sessions", "waiting", "titles"],
   queryFn: async ({ signal }): Promise<ReadonlyMap<string, string>> => {
-    const { sessions } = await client.listSessions({ status: "waiting", limit: PAGE }, { signal });
+    const { sessions } = await client.sessions.list({ status: "waiting", limit: PAGE }, { signal });
     return new Map(sessions.map(({ sessionId, title }) => [sessionId, title]));
   },
   refetchInterval: () => pollMs(SLOW_MS),
@@ -258,14 +268,14 @@ export const waitingTitlesQuery = queryOptions({
 export const sessionQuery = (sessionId: string) =>
   queryOptions({
     queryKey: ["session", sessionId],
-    queryFn: ({ signal }) => client.getSession(sessionId, { signal }),
+    queryFn: ({ signal }) => client.sessions.get(sessionId, { signal }),
     refetchInterval: () => pollMs(LIVE_MS),
   });
 
 export const runsOfSessionQuery = (sessionId: string) =>
   queryOptions({
     queryKey: ["runs", "session", sessionId],
-    queryFn: async ({ signal }) => (await client.listRuns({ session: sessionId, limit: PAGE }, { signal })).runs,
+    queryFn: async ({ signal }) => (await client.runs.list({ session: sessionId, limit: PAGE }, { signal })).runs,
     refetchInterval: () => pollMs(LIVE_MS),
   });
 
@@ -279,7 +289,7 @@ export function isOver(status: string): boolean {
 export const runQuery = (runId: string) =>
   queryOptions({
     queryKey: ["run", runId],
-    queryFn: ({ signal }) => client.getRun(runId, { signal }),
+    queryFn: ({ signal }) => client.runs.get(runId, { signal }),
     refetchInterval: ({ state }) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
@@ -288,7 +298,13 @@ export const runQuery = (runId: string) =>
 export const feedbackQuery = (runId: string) =>
   queryOptions({
     queryKey: ["feedback", runId],
-    queryFn: ({ signal }) => client.feedback(runId, { signal }),
+    queryFn: async ({ signal }) => {
+      const whole = await wholeList(
+        (after) => client.runs.feedback(runId, { after }, { signal }),
+        (head, page) => ({ ...page, feedback: [...head.feedback, ...page.feedback] }),
+      );
+      return whole.feedback;
+    },
     staleTime: SLOW_MS,
   });
 
@@ -296,12 +312,18 @@ export const feedbackQuery = (runId: string) =>
 export const undoQuery = (runId: string) =>
   queryOptions({
     queryKey: ["undo", runId],
-    queryFn: ({ signal }) => client.undoPlan(runId, { signal }),
+    queryFn: ({ signal }) => client.runs.undoPlan(runId, { signal }),
     staleTime: 0,
     gcTime: 0,
   });
 
-type TraceInfo = Awaited<ReturnType<typeof client.trace>>;
+/** Where the money of a run went; it grows until the run ends. */
+export const costsQuery = (runId: string, isLive: boolean) =>
+  queryOptions({
+    queryKey: ["costs", runId, isLive],
+    queryFn: ({ signal }) => client.runs.costs(runId, { signal }),
+    refetchInterval: isLive ? LIVE_MS : false,
+  });
 
 /** A trace grows until its run ends: after the first answer, only spans that are new or changed are asked for. */
 export const traceQuery = (runId: string) =>
@@ -310,7 +332,7 @@ export const traceQuery = (runId: string) =>
     queryFn: async ({ signal, client: queries }): Promise<TraceInfo> => {
       const known = queries.getQueryData<TraceInfo>(["trace", runId]);
       // No page shows the events, and a long run has as many as spans.
-      const found = await client.trace(runId, { events: false, after: known?.seq, signal });
+      const found = await client.runs.trace(runId, { events: false, after: known?.seq }, { signal });
       return known?.seq === undefined ? found : withNew(known, found);
     },
     // Spans that did not change are the same objects already.
@@ -337,7 +359,8 @@ const DECISIONS = 100;
 export const decisionsQuery = (runId: string, isLive: boolean) =>
   infiniteQueryOptions({
     queryKey: ["decisions", runId, isLive],
-    queryFn: ({ signal, pageParam }) => client.decisions(runId, { signal, after: pageParam, limit: DECISIONS }),
+    queryFn: ({ signal, pageParam }) =>
+      client.runs.decisions(runId, { after: pageParam, limit: DECISIONS }, { signal }),
     initialPageParam: 0,
     getNextPageParam: ({ metrics, decisions }, _, after) =>
       decisions.length > 0 && after + decisions.length < metrics.totalDecisions ? after + decisions.length : undefined,
@@ -411,13 +434,13 @@ export function aboutCall(records: readonly Event[], callId: string): AskedAbout
 
 export const toolsQuery = queryOptions({
   queryKey: ["tools"],
-  queryFn: ({ signal }) => client.tools({ signal }),
+  queryFn: async ({ signal }) => (await client.tools.list({ signal })).tools,
   staleTime: 60_000,
 });
 
 /** A filter and an order of runs, and the time of their start. */
 export interface RunView {
-  readonly filter: RunQuery;
+  readonly filter: RunsListQuery;
   readonly time?: ListTime | undefined;
 }
 
@@ -443,7 +466,7 @@ export const runsQuery = ({ filter, time }: RunView) =>
   infiniteQueryOptions({
     queryKey: ["runs", "all", filter, time],
     queryFn: ({ signal, pageParam }) =>
-      client.listRuns({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
+      client.runs.list({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
     placeholderData: keepPreviousData,
     ...BY_CURSOR,
     refetchInterval: ({ state }) => listMs(state.data),
@@ -466,7 +489,7 @@ export const runsByIdQuery = (runIds: readonly string[]) =>
   infiniteQueryOptions({
     queryKey: ["runs", "named", runIds],
     queryFn: async ({ signal, pageParam }) =>
-      (await client.listRuns({ runs: namedFrom(runIds, pageParam).join("\n"), limit: NAMED }, { signal })).runs,
+      (await client.runs.list({ runs: namedFrom(runIds, pageParam).join("\n"), limit: NAMED }, { signal })).runs,
     initialPageParam: 0,
     getNextPageParam: (_, __, from) => {
       const next = from + namedFrom(runIds, from).length;
@@ -480,7 +503,7 @@ export const runsByIdQuery = (runIds: readonly string[]) =>
 export const recentRunsQuery = (agent: string | undefined, text?: string) =>
   queryOptions({
     queryKey: ["runs", "recent", agent, text],
-    queryFn: async ({ signal }) => (await client.listRuns({ agent, text, limit: 50 }, { signal })).runs,
+    queryFn: async ({ signal }) => (await client.runs.list({ agent, text, limit: 50 }, { signal })).runs,
     staleTime: SLOW_MS,
     refetchInterval: SLOW_MS,
   });
@@ -507,7 +530,7 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
       const now = Math.ceil(Date.now() / 1_000 / bucket) * bucket;
       const to = isBefore ? now - bucket * parts : now;
       const at = (seconds: number): string => new Date(seconds * 1_000).toISOString();
-      return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent, split }, { signal });
+      return client.runs.stats({ since: at(to - bucket * parts), until: at(to), bucket, agent, split }, { signal });
     },
     staleTime: SLOW_MS,
     refetchInterval: statsMs(rangeMs, isBefore),
@@ -520,7 +543,7 @@ const RUNS_FEW = 1_000;
 export const failuresQuery = (agent: string | undefined, time: ListTime | undefined) =>
   queryOptions({
     queryKey: ["failures", agent, time],
-    queryFn: ({ signal }) => client.failures({ agent, from: sinceOf(time) }, { signal }),
+    queryFn: ({ signal }) => client.runs.failures({ agent, since: sinceOf(time) }, { signal }),
     refetchInterval: ({ state }) => ((state.data?.runs ?? 0) <= RUNS_FEW ? SLOW_MS : 6 * SLOW_MS),
     placeholderData: keepPreviousData,
   });
@@ -528,21 +551,29 @@ export const failuresQuery = (agent: string | undefined, time: ListTime | undefi
 export const versionsQuery = (agent: string) =>
   queryOptions({
     queryKey: ["versions", agent],
-    queryFn: ({ signal }) => client.versions(agent, { signal }),
+    queryFn: ({ signal }) =>
+      wholeList(
+        (after) => client.agents.versions({ agent, after }, { signal }),
+        (head, page) => ({ ...page, versions: [...head.versions, ...page.versions] }),
+      ),
     staleTime: SLOW_MS,
   });
 
 export const compareQuery = (agent: string, old: string, next: string) =>
   queryOptions({
     queryKey: ["compare", agent, old, next],
-    queryFn: ({ signal }) => client.compare({ agent, old, new: next }, { signal }),
+    queryFn: ({ signal }) => client.agents.compare({ agent, old, new: next }, { signal }),
     staleTime: SLOW_MS,
   });
 
 export const proposalsQuery = (agent: string | undefined) =>
   queryOptions({
     queryKey: ["proposals", agent],
-    queryFn: ({ signal }) => client.proposals({ agent }, { signal }),
+    queryFn: ({ signal }) =>
+      wholeList(
+        (after) => client.proposals.list({ agent, after }, { signal }),
+        (head, page) => ({ ...page, proposals: [...head.proposals, ...page.proposals] }),
+      ),
     refetchInterval: ({ state }) => (isWorking(state.data) ? LIVE_MS : SLOW_MS),
   });
 
@@ -555,7 +586,7 @@ function isWorking(list: ProposalList | undefined): boolean {
 export const promptQuery = (runId: string, stepIndex: number) =>
   queryOptions({
     queryKey: ["prompt", runId, stepIndex],
-    queryFn: ({ signal }) => client.prompt(runId, stepIndex, { signal }),
+    queryFn: ({ signal }) => client.runs.prompt(runId, stepIndex, { signal }),
     staleTime: Infinity,
   });
 
@@ -563,7 +594,7 @@ export const promptQuery = (runId: string, stepIndex: number) =>
 export const playgroundQuery = (runId: string, stepIndex: number) =>
   queryOptions({
     queryKey: ["playground", runId, stepIndex],
-    queryFn: ({ signal }) => client.playground(runId, stepIndex, { signal }),
+    queryFn: ({ signal }) => client.runs.draft(runId, stepIndex, { signal }),
     staleTime: Infinity,
   });
 
@@ -572,17 +603,19 @@ export const safePointQuery = (sessionId: string, seq: number) =>
   queryOptions({
     queryKey: ["safe-point", sessionId, seq],
     queryFn: async ({ signal }) =>
-      (await client.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ?? null,
+      (await client.sessions.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ??
+      null,
     staleTime: Infinity,
     enabled: seq > 0,
   });
 
 // Evaluations, schedules and deliveries.
 
-export const experimentsQuery = (filter: ExperimentQuery) =>
+export const experimentsQuery = (filter: ExperimentsListQuery) =>
   infiniteQueryOptions({
     queryKey: ["experiments", filter],
-    queryFn: ({ signal, pageParam }) => client.experiments({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    queryFn: ({ signal, pageParam }) =>
+      client.experiments.list({ ...filter, after: pageParam, limit: PAGE }, { signal }),
     placeholderData: keepPreviousData,
     ...BY_CURSOR,
     refetchInterval: ({ state }) =>
@@ -595,47 +628,47 @@ export const experimentsQuery = (filter: ExperimentQuery) =>
 export const experimentQuery = (experimentId: string) =>
   queryOptions({
     queryKey: ["experiment", experimentId],
-    queryFn: ({ signal }) => client.experiment(experimentId, { signal }),
+    queryFn: ({ signal }) => client.experiments.get(experimentId, { signal }),
     refetchInterval: ({ state }) => (state.data?.experiment.endedAt === undefined ? LIVE_MS : SLOW_MS),
   });
 
 export const experimentsComparedQuery = (experimentId: string, old: string) =>
   queryOptions({
     queryKey: ["experiment", experimentId, "against", old],
-    queryFn: ({ signal }) => client.compareExperiments(experimentId, old, { signal }),
+    queryFn: ({ signal }) => client.experiments.compare(experimentId, { old }, { signal }),
     staleTime: SLOW_MS,
   });
 
 export const datasetsQuery = queryOptions({
   queryKey: ["datasets"],
-  queryFn: ({ signal }) => client.datasets({ limit: PAGE }, { signal }),
+  queryFn: ({ signal }) => client.datasets.list({ limit: PAGE }, { signal }),
   staleTime: SLOW_MS,
 });
 
 export const datasetQuery = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["dataset", name],
-    queryFn: ({ signal, pageParam }) => client.dataset(name, { after: pageParam, limit: PAGE }, { signal }),
+    queryFn: ({ signal, pageParam }) => client.datasets.get(name, { after: pageParam, limit: PAGE }, { signal }),
     ...BY_CURSOR,
   });
 
 export const schedulesQuery = queryOptions({
   queryKey: ["schedules"],
-  queryFn: ({ signal }) => client.schedules({ limit: PAGE }, { signal }),
+  queryFn: ({ signal }) => client.schedules.list({ limit: PAGE }, { signal }),
   refetchInterval: SLOW_MS,
 });
 
 export const ticksQuery = (name: string) =>
   queryOptions({
     queryKey: ["schedules", name, "ticks"],
-    queryFn: ({ signal }) => client.scheduleTicks(name, { signal }),
+    queryFn: ({ signal }) => client.schedules.ticks(name, { signal }),
     refetchInterval: SLOW_MS,
   });
 
 export const deliveriesQuery = (dead: boolean) =>
   infiniteQueryOptions({
     queryKey: ["deliveries", dead],
-    queryFn: ({ signal, pageParam }) => client.deliveries({ dead, after: pageParam, limit: PAGE }, { signal }),
+    queryFn: ({ signal, pageParam }) => client.deliveries.list({ dead, after: pageParam, limit: PAGE }, { signal }),
     ...BY_CURSOR,
     refetchInterval: SLOW_MS,
   });

@@ -5,6 +5,7 @@ import {
   foldChat,
   isKnown,
   reduceConversation,
+  type CacheLoss,
   type ChatMessage,
   type Conversation,
   type Event,
@@ -42,6 +43,18 @@ export class TimeMachine {
     }
     return state;
   }
+}
+
+/** The tokens of a prompt that were paid again, and the first part of the prompt that changed. */
+export function lossOf({ tokens, part, index = 0, name }: CacheLoss): string {
+  const about = name === undefined ? `${index + 1}` : `${index + 1} (${name})`;
+  const change =
+    part === undefined
+      ? "the prompt did not change"
+      : part === "system"
+        ? "the system prompt changed"
+        : `changed at ${part === "tool" ? "tool definition" : "message"} ${about}`;
+  return `${plural(tokens, "cached token")} paid again: ${change}`;
 }
 
 // The tool call or the model call that a record belongs to.
@@ -294,12 +307,13 @@ const TELLERS: Tellers = {
       .join(", "),
     tone: "model",
   }),
-  "step.completed": ({ usage = {}, latencyMs }) => ({
+  "step.completed": ({ usage = {}, latencyMs, cache }) => ({
     title: "Model answered",
     detail: [
       latencyMs === undefined ? undefined : formatDuration(latencyMs),
       `${formatCount(usage.inputTokens ?? 0)} in, ${formatCount(usage.outputTokens ?? 0)} out`,
       usage.costMicros === undefined ? undefined : formatCost(usage.costMicros),
+      cache?.loss === undefined ? undefined : lossOf(cache.loss),
     ]
       .filter((part) => part !== undefined)
       .join(", "),
@@ -487,7 +501,7 @@ function firstSeqOf(records: readonly Event[], messageId: string): number | unde
 
 /** Forks a session at a record; returns the new session. */
 export async function forkAt(sessionId: string, at: number): Promise<string> {
-  return (await client.fork(sessionId, { at }, { idempotencyKey: newId() })).sessionId;
+  return (await client.sessions.fork(sessionId, { at }, { idempotencyKey: newId() })).sessionId;
 }
 
 /** Forks a session at a message; returns the new session, or undefined if there is nothing before the message. */
@@ -496,7 +510,7 @@ export async function forkAtMessage(sessionId: string, message: ChatMessage): Pr
   const at = forkPoint(records, message);
   if (at === undefined) throw new Error("This message is not in the journal yet. Try again in a moment.");
   if (at === 0) return undefined;
-  const point = (await client.safePoints(sessionId, { before: at + 1, limit: 1 })).safePoints.at(-1) ?? 0;
+  const point = (await client.sessions.safePoints(sessionId, { before: at + 1, limit: 1 })).safePoints.at(-1) ?? 0;
   // A fork that begins earlier would not have the message.
   const isWhole =
     message.role === "user" || foldChat(records.slice(0, point)).messages.some(({ id }) => id === message.id);

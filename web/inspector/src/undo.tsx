@@ -42,7 +42,7 @@ export function UndoRun({ runId }: { readonly runId: string }): ReactNode {
 
 function UndoDialog({ runId, onClose }: { readonly runId: string; readonly onClose: () => void }): ReactNode {
   const plan = useQuery(undoQuery(runId));
-  const undo = useMutation({ mutationFn: () => client.undoRun(runId) });
+  const undo = useMutation({ mutationFn: () => client.runs.undo(runId) });
   const undoRunId = undo.data?.runId;
   const count = plan.data?.calls.filter(({ status }) => status === "reversible").length ?? 0;
   return (

@@ -210,4 +210,19 @@ inBrowser("what the inspector does with sessions", () => {
     await page.waitForURL(/\/chat\//u);
     await page.context().close();
   });
+
+  it("the costs of a run are read by model, tool, result and model call", async () => {
+    const { runId } = await server.run("demo", "Use weather.");
+    const { page, faults } = await openPage(server.url, `/runs/${runId}`);
+    await page.getByRole("tab", { name: "Costs" }).click();
+    await page.getByRole("table", { name: "The model calls that cost most" }).waitFor();
+    const results = page.getByRole("table", { name: "The results that cost most" });
+    expect(await results.getByRole("row").nth(1).innerText()).toMatch(/^weather \S+/u);
+    await page.screenshot({ path: `${SHOTS}/costs.png` });
+    expect(await flaws(page)).toEqual([]);
+    await page.setViewportSize(PHONE);
+    expect(await flaws(page)).toEqual([]);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
 });

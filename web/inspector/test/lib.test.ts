@@ -1,7 +1,8 @@
 import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/protocol";
 import { describe, expect, it } from "vitest";
 import { actsOf, folded, pairUp } from "../src/pages/compare.js";
-import { callFacts, forkPoint, isStory, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { callFacts, forkPoint, isStory, lossOf, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { billOf, cachedShare } from "../src/costs.js";
 import { comparable } from "../src/pages/run.js";
 import { LIST, SEARCH, to } from "../src/addresses.js";
 import { chipsOf, fieldTime } from "../src/filters.js";
@@ -81,6 +82,30 @@ it("records are described in plain text", () => {
   const told = journal(ONE_CALL).map(tell);
   expect(told[4]?.detail).toBe("m, 1 message");
   expect(told[9]?.detail).toBe("mode read");
+});
+
+it("tokens of a prompt that were paid again name the part that changed", () => {
+  expect(lossOf({ tokens: 4_096, part: "tool", index: 1, name: "search" })).toBe(
+    "4,096 cached tokens paid again: changed at tool definition 2 (search)",
+  );
+  expect(lossOf({ tokens: 4_096, part: "message", index: 0 })).toMatch("changed at message 1");
+  expect(lossOf({ tokens: 4_096, part: "system" })).toMatch("the system prompt changed");
+  expect(lossOf({ tokens: 1 })).toBe("1 cached token paid again: the prompt did not change");
+});
+
+it("the bill of a model call begins with what was paid again, then the most expensive part", () => {
+  const parts = [
+    { unit: "input_tokens", count: 10, micros: 1_000 },
+    { unit: "output_tokens", count: 2, micros: 2_000_000 },
+  ];
+  const step = { stepIndex: 0, modelId: "m", usage: {}, price: { source: "table" as const, parts } };
+  expect(billOf(step)).toBe(`2 output tokens ${formatCost(2_000_000)}, 10 input tokens ${formatCost(1_000)}`);
+  expect(billOf({ ...step, price: undefined, loss: { tokens: 5, part: "system" } })).toMatch(
+    "5 cached tokens paid again",
+  );
+  expect(billOf({ ...step, price: { source: "none", gap: "unlisted" } })).toBe("no price: unlisted");
+  expect(cachedShare({ inputTokens: 200, cacheReadTokens: 50 })).toBe(formatPercent(0.25));
+  expect(cachedShare({})).toBe("–");
 });
 
 describe("the fork point", () => {
@@ -403,8 +428,8 @@ describe("the numbers of the overview", () => {
   const buckets = (...counts: readonly number[]) =>
     counts.map((runs, at) => ({ ...numbers(runs), at: `2026-01-01T0${at}:00:00.000Z` }));
   const stats: Stats = {
-    from: "2026-01-01T00:00:00.000Z",
-    to: "2026-01-01T02:00:00.000Z",
+    since: "2026-01-01T00:00:00.000Z",
+    until: "2026-01-01T02:00:00.000Z",
     bucketS: 3_600,
     total: numbers(9),
     buckets: buckets(4, 5),

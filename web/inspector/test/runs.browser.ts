@@ -202,7 +202,7 @@ inBrowser("the page of runs", () => {
 
     // Every run of a cause of failures is reached from the cause.
     await page.goto(`${server.url}/decisions?view=failures`);
-    const asked = page.waitForRequest(/\/v1\/failures\?from=/u);
+    const asked = page.waitForRequest(/\/v1\/failures\?since=/u);
     await page.getByLabel("Time").selectOption("24h");
     await asked;
     expect(new URL(page.url()).searchParams.get("time")).toBe("24h");

@@ -579,10 +579,11 @@ export function attachmentsOf(parts: readonly UserPart[]): readonly Attachment[]
     if (part.type === "text") return [];
     const source = part.type === "image" ? part.image : part.data;
     const found = DATA.exec(source.slice(0, 256));
-    const mediaType = part.mediaType ?? found?.[1] ?? "";
+    const mediaType = part.mediaType ?? part.content?.mediaType ?? found?.[1] ?? "";
     const name =
       part.type === "file" && part.filename !== undefined ? part.filename : part.type === "image" ? "picture" : "file";
-    const bytes = found === null ? undefined : Math.floor(((source.length - found[0].length) * 3) / 4);
+    const inline = found === null ? undefined : Math.floor(((source.length - found[0].length) * 3) / 4);
+    const bytes = part.content?.sizeBytes ?? inline;
     return [{ kind: part.type, name, mediaType, bytes }];
   });
 }

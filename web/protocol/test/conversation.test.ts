@@ -298,10 +298,12 @@ describe("golden journals", () => {
 });
 
 it("keeps the names of files that came with a message, and how large they are", () => {
+  const hash = `sha256:${"0".repeat(64)}`;
   const parts = [
     { type: "text", text: "Look:" },
     { type: "image", image: "data:image/png;base64,AAAA" },
     { type: "file", data: "sha256:abc", mediaType: "application/pdf", filename: "a.pdf" },
+    { type: "image", image: hash, content: { contentId: hash, hash, sizeBytes: 70_000, mediaType: "image/jpeg" } },
   ];
   const state = reduceConversation(EMPTY_CONVERSATION, [
     record(1, "session.started"),
@@ -313,6 +315,7 @@ it("keeps the names of files that came with a message, and how large they are", 
       attachments: [
         { kind: "image", name: "picture", mediaType: "image/png", bytes: 3 },
         { kind: "file", name: "a.pdf", mediaType: "application/pdf" },
+        { kind: "image", name: "picture", mediaType: "image/jpeg", bytes: 70_000 },
       ],
     },
   ]);

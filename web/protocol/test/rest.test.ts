@@ -53,6 +53,13 @@ const SESSION = {
   usage: {},
   rootSessionId: "s1",
 };
+const SETTLED = {
+  requestId: "approval:r1",
+  sessionId: "s1",
+  runId: "r1",
+  outcome: "denied",
+  at: "2026-01-01T00:00:00.000Z",
+};
 const AGENT_SESSION = {
   sessionId: "s1",
   userId: "ann",
@@ -80,15 +87,32 @@ const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", sta
 
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
 
+it("refuses a line that is too long, and ends the request", async () => {
+  const closed = new Promise<void>((resolve) => {
+    scene.answer = (_, response) => {
+      response.on("close", resolve);
+      const write = (): void => {
+        if (!response.destroyed) response.write("x".repeat(65_536), write);
+      };
+      write();
+    };
+  });
+  const lines = client.sessions.export("s1");
+  const error = await failure(lines.next());
+  expect(error).toBeInstanceOf(ProtocolError);
+  expect((error as Error).message).toBe("line too long: limit 4,194,304 characters");
+  await closed;
+});
+
 it("continues a failed run", async () => {
   answer = { status: 202, body: { sessionId: "s1", runId: "retry:r1" } };
-  expect((await client.retryRun("r1")).runId).toBe("retry:r1");
+  expect((await client.runs.retry("r1")).runId).toBe("retry:r1");
   expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual(["POST /v1/runs/r1/retry"]);
 });
 
 it("continues a failed run with a larger budget", async () => {
   answer = { status: 202, body: { sessionId: "s1", runId: "retry:r1" } };
-  await client.retryRun("r1", { budget: { maxSteps: 40 }, idempotencyKey: "k1" });
+  await client.runs.retry("r1", { budget: { maxSteps: 40 } });
   expect(asked.map(({ body }) => body)).toEqual([{ budget: { maxSteps: 40 } }]);
 });
 
@@ -101,9 +125,9 @@ it("lists what an undo would reverse, and undoes a run", async () => {
     undoName: "unbook",
   };
   answer = { status: 200, body: { runId: "r1", calls: [call] } };
-  expect((await client.undoPlan("r1")).calls).toEqual([call]);
+  expect((await client.runs.undoPlan("r1")).calls).toEqual([call]);
   answer = { status: 202, body: { sessionId: "s1", runId: "undo:r1" } };
-  expect((await client.undoRun("r1", { idempotencyKey: "k1" })).runId).toBe("undo:r1");
+  expect((await client.runs.undo("r1", { idempotencyKey: "k1" })).runId).toBe("undo:r1");
   expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual([
     "GET /v1/runs/r1/undo",
     "POST /v1/runs/r1/undo",
@@ -111,64 +135,80 @@ it("lists what an undo would reverse, and undoes a run", async () => {
 });
 
 it("begins sessions, sends messages, answers, cancels and compacts", async () => {
-  await client.createSession({ agent: "a", message: "go", context: undefined }, { idempotencyKey: "k1" });
-  await client.sendMessage("s/1", { message: "more", delivery: "steer" });
-  await client.answer("s1", [{ requestId: "q", optionId: "approve" }]);
-  await client.approve("q", { optionId: "deny", text: "no" });
-  await client.cancelRun("r1", "too slow");
-  await client.cancelRun("r1");
-  await client.compact("s1");
-  await client.cancelSession("s1");
+  await client.sessions.create({ agent: "a", message: "go", context: undefined }, { idempotencyKey: "k1" });
+  await client.sessions.steer("s/1", { message: "more" });
+  await client.sessions.answer("s1", { responses: [{ requestId: "q", optionId: "approve" }] });
+  await client.approvals.answer("q", { optionId: "deny", text: "no" });
+  await client.runs.cancel("r1", { reason: "too slow" });
+  await client.runs.cancel("r1");
+  await client.sessions.compact("s1");
+  await client.sessions.cancel("s1");
   answer = { status: 201, body: SESSION };
-  await client.fork("s1", { at: 7 });
+  await client.sessions.fork("s1", { at: 7 });
   answer = { status: 200, body: { deleted: ["s1"] } };
-  expect(await client.deleteSession("s1")).toEqual(["s1"]);
-  expect(await client.exportSession("s1")).toBe('{"deleted":["s1"]}');
-  expect(asked).toEqual([
-    { method: "POST", path: "/v1/sessions", body: { agent: "a", message: "go" }, key: "k1" },
-    {
-      method: "POST",
-      path: "/v1/sessions/s%2F1/messages",
-      body: { message: "more", delivery: "steer" },
-      key: undefined,
-    },
-    {
-      method: "POST",
-      path: "/v1/sessions/s1/messages",
-      body: { responses: [{ requestId: "q", optionId: "approve" }] },
-      key: undefined,
-    },
-    { method: "POST", path: "/v1/approvals/q", body: { optionId: "deny", text: "no" }, key: undefined },
-    { method: "POST", path: "/v1/runs/r1/cancel", body: { reason: "too slow" }, key: undefined },
-    { method: "POST", path: "/v1/runs/r1/cancel", body: undefined, key: undefined },
-    { method: "POST", path: "/v1/sessions/s1/compact", body: undefined, key: undefined },
-    { method: "POST", path: "/v1/sessions/s1/cancel", body: undefined, key: undefined },
-    { method: "POST", path: "/v1/sessions/s1/fork", body: { at: 7 }, key: undefined },
-    { method: "DELETE", path: "/v1/sessions/s1", body: undefined, key: undefined },
-    { method: "GET", path: "/v1/sessions/s1/export", body: undefined, key: undefined },
+  expect((await client.sessions.delete("s1")).deleted).toEqual(["s1"]);
+  expect(await client.sessions.export("s1").next()).toEqual({ done: false, value: '{"deleted":["s1"]}' });
+  expect(asked.map(({ method, path, body }) => [method, path, body])).toEqual([
+    ["POST", "/v1/sessions", { agent: "a", message: "go" }],
+    ["POST", "/v1/sessions/s%2F1/messages", { message: "more", delivery: "steer" }],
+    ["POST", "/v1/sessions/s1/messages", { responses: [{ requestId: "q", optionId: "approve" }] }],
+    ["POST", "/v1/approvals/q", { optionId: "deny", text: "no" }],
+    ["POST", "/v1/runs/r1/cancel", { reason: "too slow" }],
+    ["POST", "/v1/runs/r1/cancel", {}],
+    ["POST", "/v1/sessions/s1/compact", undefined],
+    ["POST", "/v1/sessions/s1/cancel", {}],
+    ["POST", "/v1/sessions/s1/fork", { at: 7 }],
+    ["DELETE", "/v1/sessions/s1", undefined],
+    ["GET", "/v1/sessions/s1/export", undefined],
   ]);
+  expect(asked[0]?.key).toBe("k1");
+  const keyless = asked.filter(({ key }) => key === undefined).map(({ path }) => path);
+  expect(keyless).toEqual(["/v1/runs/r1/cancel", "/v1/runs/r1/cancel", "/v1/sessions/s1/export"]);
 });
 
 it.each([
-  ["/v1/sessions?limit=5&text=a+b", (c: Client) => c.listSessions({ limit: 5, text: "a b" }), { sessions: [] }],
-  ["/v1/sessions/s1", (c: Client) => c.getSession("s1"), SESSION],
-  ["/v1/sessions/s1/history", (c: Client) => c.history("s1"), { messages: [] }],
-  ["/v1/sessions/s1/agent-session", (c: Client) => c.agentSession("s1"), AGENT_SESSION],
+  ["a lost answer", 0, 5],
+  ["a server that is away for a moment", 503, 5],
+  ["a refusal", 409, 1],
+])("repeats a request that writes with its key after %s", async (_, status, attempts) => {
+  const clock = { now: () => 0, sleep: () => Promise.resolve() };
+  const keys: unknown[] = [];
+  scene.answer = (request, response) => {
+    keys.push(request.headers["idempotency-key"]);
+    if (status === 0) request.socket.destroy();
+    else response.writeHead(status, { "content-type": "application/problem+json", "retry-after": "1" }).end("{}");
+  };
+  const patient = new Client({ baseUrl: scene.baseUrl, clock });
+  await expect(patient.sessions.delete("s1")).rejects.toThrow();
+  expect(keys).toHaveLength(attempts);
+  expect(new Set(keys).size).toBe(1);
+  expect(keys[0]).toMatch(/^[0-9a-f]{32}$/u);
+  keys.length = 0;
+  await expect(patient.sessions.get("s1")).rejects.toThrow();
+  expect(keys).toEqual([undefined]);
+});
+
+it.each([
+  ["/v1/sessions?limit=5&text=a+b", (c: Client) => c.sessions.list({ limit: 5, text: "a b" }), { sessions: [] }],
+  ["/v1/sessions/s1", (c: Client) => c.sessions.get("s1"), SESSION],
+  ["/v1/sessions/s1/history", (c: Client) => c.sessions.history("s1"), { messages: [] }],
+  ["/v1/sessions/s1/agent-session", (c: Client) => c.agentSessions.get("s1"), AGENT_SESSION],
   [
     "/v1/agent-sessions?chatId=c1&activeOnly=true",
-    (c: Client) => c.listAgentSessions({ chatId: "c1", activeOnly: true }),
+    (c: Client) => c.agentSessions.list({ chatId: "c1", activeOnly: true }),
     { sessions: [AGENT_SESSION] },
   ],
-  ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { trace: TRACE, spans: [], events: [] }],
-  ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
-  ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
-  ["/v1/refused-starts?agent=a", (c: Client) => c.refusedStarts({ agent: "a" }), { refusedStarts: [] }],
-  ["/v1/schedules?limit=5", (c: Client) => c.schedules({ limit: 5 }), { schedules: [] }],
-  ["/v1/schedules", (c: Client) => c.putSchedule({ name: "n", agent: "a", message: "Go.", everyS: 5 }), SCHEDULE],
-  ["/v1/schedules/n/pause", (c: Client) => c.pauseSchedule("n"), SCHEDULE],
-  ["/v1/schedules/n/resume", (c: Client) => c.resumeSchedule("n"), SCHEDULE],
-  ["/v1/schedules/n", (c: Client) => c.deleteSchedule("n"), SCHEDULE],
-  ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
+  ["/v1/runs/r1/trace", (c: Client) => c.runs.trace("r1"), { trace: TRACE, spans: [], events: [] }],
+  ["/v1/approvals", (c: Client) => c.approvals.list(), { requests: [] }],
+  ["/v1/approvals/approval%3Ar1", (c: Client) => c.approvals.get("approval:r1"), { settled: SETTLED }],
+  ["/v1/runs?session=s1&status=failed", (c: Client) => c.runs.list({ session: "s1", status: "failed" }), { runs: [] }],
+  ["/v1/refused-starts?agent=a", (c: Client) => c.runs.refused({ agent: "a" }), { refusedStarts: [] }],
+  ["/v1/schedules?limit=5", (c: Client) => c.schedules.list({ limit: 5 }), { schedules: [] }],
+  ["/v1/schedules", (c: Client) => c.schedules.put({ name: "n", agent: "a", message: "Go.", everyS: 5 }), SCHEDULE],
+  ["/v1/schedules/n/pause", (c: Client) => c.schedules.pause("n"), SCHEDULE],
+  ["/v1/schedules/n/resume", (c: Client) => c.schedules.resume("n"), SCHEDULE],
+  ["/v1/schedules/n", (c: Client) => c.schedules.delete("n"), { deleted: ["n"] }],
+  ["/v1/health", (c: Client) => c.server.health(), { status: "ok", version: "0.1.0" }],
 ])("reads %s", async (path, read, body) => {
   answer = { status: 200, body };
   expect(await read(client)).toEqual(body);
@@ -186,23 +226,23 @@ it("reads runs, agents and tools", async () => {
     modelId: "m",
   };
   answer = { status: 200, body: { run: { ...run, cancellationRequested: false }, requests: [] } };
-  expect(await client.getRun("r")).toMatchObject({ run, requests: [] });
+  expect(await client.runs.get("r")).toMatchObject({ run, requests: [] });
   answer = { status: 200, body: { agents: [{ agentId: "a", description: "", model: "m", tools: [], subagents: [] }] } };
-  expect(await client.agents()).toHaveLength(1);
+  expect((await client.agents.list()).agents).toHaveLength(1);
   answer = { status: 200, body: { tools: [] } };
-  expect(await client.tools()).toEqual([]);
+  expect((await client.tools.list()).tools).toEqual([]);
 });
 
 it("reports a refusal with the text of the server", async () => {
   answer = { status: 409, body: { detail: "the run has ended", code: "conflict", ids: { runId: "r1" } } };
-  const error = await failure(client.cancelRun("r1"));
+  const error = await failure(client.runs.cancel("r1"));
   expect(error).toBeInstanceOf(ApiError);
   expect(error).toMatchObject({ kind: "conflict", code: "conflict", message: "the run has ended", isPassing: false });
 });
 
 it.each([
-  ["no server is listening", () => new Client({ baseUrl: "http://127.0.0.1:1" }).health(), ConnectionError],
-  ["the answer is another one", () => client.getSession("s"), ProtocolError],
+  ["no server is listening", () => new Client({ baseUrl: "http://127.0.0.1:1" }).server.health(), ConnectionError],
+  ["the answer is another one", () => client.sessions.get("s"), ProtocolError],
 ])("fails when %s", async (_, call, kind) => {
   answer = { status: 200, body: { something: "else" } };
   expect(await failure(call())).toBeInstanceOf(kind);
@@ -214,7 +254,7 @@ it("can be aborted", async () => {
   scene.answer = () => {
     stop.abort(reason);
   };
-  expect(await failure(client.health({ signal: stop.signal }))).toBe(reason);
+  expect(await failure(client.server.health({ signal: stop.signal }))).toBe(reason);
 });
 
 test("Retry-After is seconds or a date, and anything else is ignored", () => {
@@ -272,24 +312,24 @@ it("queries many runs, and decides proposals", async () => {
     answer = { status: 200, body };
   };
   say({
-    from: at,
-    to: at,
+    since: at,
+    until: at,
     bucketS: 60,
     total: numbers,
     buckets: [{ at, ...numbers }],
     waiting: { runs: 0, requests: 0 },
     failingTools: [],
   });
-  expect((await client.stats({ agent: "a", bucket: 60 })).buckets[0]?.runs).toBe(1);
+  expect((await client.runs.stats({ agent: "a", bucket: 60 })).buckets[0]?.runs).toBe(1);
   say({
     runs: 1,
     failed: 1,
     isAll: true,
     groups: [{ kind: "a_new_kind", count: 1, causes: [{ told: "x", count: 1, runIds: ["r1"] }] }],
   });
-  expect((await client.failures()).groups[0]?.kind).toBe("a_new_kind");
+  expect((await client.runs.failures()).groups[0]?.kind).toBe("a_new_kind");
   say({ agentId: "a", versions: [] });
-  expect((await client.versions("a")).versions).toEqual([]);
+  expect((await client.agents.versions({ agent: "a" })).versions).toEqual([]);
   say({
     agentId: "a",
     comparison: {
@@ -298,12 +338,12 @@ it("queries many runs, and decides proposals", async () => {
       verdict: "unclear",
     },
   });
-  expect((await client.compare({ agent: "a", old: "1", new: "2" })).comparison.verdict).toBe("unclear");
+  expect((await client.agents.compare({ agent: "a", old: "1", new: "2" })).comparison.verdict).toBe("unclear");
   say({ proposals: [{ proposal, status: "open", work: [] }], work: [] });
-  expect((await client.proposals({ status: "open" })).proposals[0]?.work).toEqual([]);
+  expect((await client.proposals.list({ status: "open" })).proposals[0]?.work).toEqual([]);
   say({ proposalId: "p2" });
-  expect(await client.propose("g")).toBe("p2");
-  await client.checkProposal("p1");
+  expect((await client.proposals.create({ goal: "g" })).proposalId).toBe("p2");
+  await client.proposals.check("p1");
   say({
     proposal,
     status: "refused",
@@ -311,9 +351,7 @@ it("queries many runs, and decides proposals", async () => {
     settled: { proposalId: "p1", isAccepted: false, by: "ann", reason: "no" },
     settledAt: at,
   });
-  expect((await client.settleProposal("p1", "refuse", { reason: "no", fingerprint: "sha256:2" })).settled?.by).toBe(
-    "ann",
-  );
+  expect((await client.proposals.refuse("p1", { reason: "no", fingerprint: "sha256:2" })).settled?.by).toBe("ann");
   say({
     runId: "r1",
     sessionId: "s1",
@@ -325,9 +363,9 @@ it("queries many runs, and decides proposals", async () => {
     messages: [{ role: "user", content: "x", isError: false }],
     unknown: [],
   });
-  expect((await client.prompt("r1", 0)).unknown).toEqual([]);
+  expect((await client.runs.prompt("r1", 0)).unknown).toEqual([]);
   say({ safePoints: [3, 9] });
-  expect((await client.safePoints("s1", { before: 10, limit: 2 })).safePoints).toEqual([3, 9]);
+  expect((await client.sessions.safePoints("s1", { before: 10, limit: 2 })).safePoints).toEqual([3, 9]);
   expect(asked.map(({ method, path, body }) => [method, path, body].filter((part) => part !== undefined))).toEqual([
     ["GET", "/v1/stats?agent=a&bucket=60"],
     ["GET", "/v1/failures"],
@@ -367,7 +405,7 @@ it.each([
 ])("a span %s is read or refused, and kept whole", async (_, span, fault) => {
   const trace = { traceId: "r", sessionId: "s", chatId: "s", userId: "", startedAt: SPAN.startAt };
   answer = { status: 200, body: { trace, spans: [SPAN, span], events: [], seq: 7 } };
-  const read = client.trace("r", { events: false, after: 3 });
+  const read = client.runs.trace("r", { events: false, after: 3 });
   if (fault === undefined) expect(await read).toStrictEqual(answer.body);
   else await expect(read).rejects.toThrow(fault);
   expect(asked[0]?.path).toBe("/v1/runs/r/trace?events=false&after=3");

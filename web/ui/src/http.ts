@@ -1,5 +1,5 @@
 /** Transport to a server: requests over HTTP, events over server-sent events. */
-import { Client, newId, type Accepted, type ClientOptions } from "@windlass/protocol/client";
+import { Client, type Accepted, type AcceptedRun, type ClientOptions, type RunInfo } from "@windlass/protocol/client";
 import type { RunFacts, Sent, Transport } from "./transport.js";
 
 /** Makes a transport to a server. */
@@ -7,34 +7,43 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
   const client = options instanceof Client ? options : new Client(options);
   return {
     features: { steer: true, decisions: true, attachments: true },
-    createSession: async (wish, call) => sent(await client.createSession(wish, { ...call, idempotencyKey: newId() })),
-    listSessions: async (call) => (await client.listSessions({}, call)).sessions,
-    agentSession: (sessionId, call) => client.agentSession(sessionId, call),
-    updateAgentSession: (sessionId, change, call) => client.updateAgentSession(sessionId, change, call),
+    createSession: async ({ message, ...wish }, call) =>
+      sent(
+        message === undefined
+          ? await client.sessions.createEmpty(wish, call)
+          : await client.sessions.create({ ...wish, message }, call),
+      ),
+    listSessions: async (call) => (await client.sessions.list({}, call)).sessions,
+    agentSession: (sessionId, call) => client.agentSessions.get(sessionId, call),
+    updateAgentSession: (sessionId, change, call) => client.agentSessions.update(sessionId, change, call),
     events: (sessionId, watch) =>
       client.sessionEvents(sessionId, watch.before === undefined ? watch : { ...watch, follow: false }),
     runEvents: (runId, watch) => client.runEvents(runId, watch),
     send: async (sessionId, message, { delivery, ...call } = {}) =>
-      sent(await client.sendMessage(sessionId, { message, delivery }, { ...call, idempotencyKey: newId() })),
+      sent(
+        delivery === "steer"
+          ? await client.sessions.steer(sessionId, { message }, call)
+          : await client.sessions.send(sessionId, { message }, call),
+      ),
     cancel: async (runId, call) => {
-      await client.cancelRun(runId, undefined, call);
+      await client.runs.cancel(runId, {}, call);
     },
-    retry: async (runId, call) => sent(await client.retryRun(runId, call)),
+    retry: async (runId, call) => sent(await client.runs.retry(runId, {}, call)),
     answer: async (sessionId, response, call) => {
-      await client.answer(sessionId, [response], call);
+      await client.sessions.answer(sessionId, { responses: [response] }, call);
     },
-    approvals: async (call) => (await client.approvals({}, call)).requests,
-    run: async (runId, call) => facts(await client.getRun(runId, call)),
-    trace: (runId, call) => client.trace(runId, call),
-    decisions: (runId, call) => client.decisions(runId, call),
+    approvals: async (call) => (await client.approvals.list({}, call)).requests,
+    run: async (runId, call) => facts(await client.runs.get(runId, call)),
+    trace: (runId, call) => client.runs.trace(runId, {}, call),
+    decisions: (runId, call) => client.runs.decisions(runId, {}, call),
   };
 }
 
-function sent({ sessionId, runId }: Accepted): Sent {
+function sent({ sessionId, runId }: Accepted | AcceptedRun): Sent {
   return { sessionId, runId };
 }
 
-function facts({ run, result, requests }: Awaited<ReturnType<Client["getRun"]>>): RunFacts {
+function facts({ run, result, requests }: RunInfo): RunFacts {
   const { runId, sessionId, agentId, status } = run;
   return {
     runId,

@@ -1,3 +1,5 @@
+"use client";
+
 /** React hooks and components for agents, over one transport. */
 export { httpTransport } from "./http.js";
 export { sidecarTransport, type SidecarModel, type SidecarTransportOptions } from "./sidecar.js";

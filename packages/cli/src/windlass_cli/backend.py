@@ -15,10 +15,12 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Iterable,
+    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,7 +29,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, Unpack, ca
 import typer
 
 import windlass
-from windlass import parts
+from windlass import ledger, parts
 from windlass.limits import SERVICE_DRAIN_S
 from windlass.private_files import make_folder
 from windlass_cli.output import CommandError, Exit, Terminal
@@ -39,8 +41,7 @@ if TYPE_CHECKING:
     from windlass import AgentRuntime, RunHandle, Schedule, client
     from windlass.agent.agent import AnyAgent
     from windlass.catalog import Page, RunQuery, RunTrace, SettledRequest
-    from windlass.ledger import Goal
-    from windlass.ports import store as listing
+    from windlass.ports import listing
     from windlass.runtime.options import RuntimeOptions
     from windlass.webhooks import Endpoint, Webhook
     from windlass_harness.record import Record
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         Event,
         InputRequest,
         JsonObject,
+        LimitInfo,
         RunResult,
         RunSnapshot,
         ScheduleInfo,
@@ -218,6 +220,22 @@ class BackendSchedules(Protocol):
         ...
 
 
+class BackendLimits(Protocol):
+    """The limits for people and teams of a store or a server."""
+
+    async def infos(self, *, owner: str | None = None) -> "tuple[LimitInfo, ...]":
+        """Return limits with what is left of them, by name."""
+        ...
+
+    async def set(self, limit: "parts.SpendLimit") -> "LimitInfo":
+        """Set or replace a limit."""
+        ...
+
+    async def remove(self, name: str) -> "LimitInfo":
+        """Remove a limit."""
+        ...
+
+
 class BackendDeliveries(Protocol):
     """The deliveries of a store or a server that were not taken."""
 
@@ -240,6 +258,11 @@ class Backend(Protocol):
     @property
     def deliveries(self) -> BackendDeliveries:
         """The deliveries that were not taken."""
+        ...
+
+    @property
+    def limits(self) -> BackendLimits:
+        """The limits for people and teams."""
         ...
 
     @property
@@ -339,12 +362,9 @@ class LocalStore:
         self.runtime = runtime
         self.sessions = runtime.sessions
         self.schedules = runtime.schedules
+        self.limits = runtime.sessions.limits
         self.handle = runtime.handle
-        self.retry = runtime.retry_run
-        self.undo = runtime.undo_run
-        self.undo_plan = runtime.undo_plan
         self.run_snapshot = runtime.run_snapshot
-        self.decisions = runtime.decisions
         self._agents = agents
         self._source = SourceRef(kind=SourceKind.USER, id=user)
 
@@ -352,9 +372,9 @@ class LocalStore:
     def deliveries(self) -> BackendDeliveries:
         from windlass.webhooks import Deliveries  # noqa: PLC0415 - slow to import
 
-        store = self.runtime.ports.store
+        store = self.runtime.core.ports.store
         assert store is not None, "it was opened on one"
-        return Deliveries(store, self.runtime.ports.machine.clock)
+        return Deliveries(store, self.runtime.core.ports.machine.clock)
 
     async def agent(self, name: str | None) -> str:
         return choose_agent(name, [agent.name for agent in self._agents()])
@@ -375,18 +395,30 @@ class LocalStore:
                 pass
             else:
                 owner = None if session.owner is None else OWNER
-        return await self.runtime.start(
+        return await self.runtime.start_run(
             agent, message, session_id=session_id, owner=owner, source=self._source
         )
 
+    async def retry(self, run_id: str, *, budget: "BudgetLimits | None" = None) -> "RunHandle":
+        return await self.handle(run_id).retry(budget=budget)
+
+    async def undo(self, run_id: str) -> "RunHandle":
+        return await self.handle(run_id).undo()
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        return await self.handle(run_id).undo_plan()
+
+    async def decisions(self, run_id: str) -> "DecisionRun":
+        return await self.handle(run_id).decisions()
+
     async def undriven(self) -> frozenset[str]:
-        store = self.runtime.ports.store
+        store = self.runtime.core.ports.store
         assert store is not None, "it was opened on one"
         now_ms = int(parts.SystemClock().now().timestamp() * 1_000)
         return frozenset(await store.due(now_ms=now_ms, limit=UNDRIVEN_MAX))
 
     def can_drive(self, agent_id: str) -> bool:
-        return agent_id in self.runtime.ports.registry.agent_ids
+        return agent_id in self.runtime.core.ports.registry.agent_ids
 
     async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
         after = 0
@@ -417,7 +449,33 @@ def runtime_options(settings: CommandSettings) -> "RuntimeOptions":
     except windlass.Rejected as error:
         source = settings.values["providers"].source
         raise CommandError(f"providers: {error.message}", f"Change it: {source}.") from None
-    return {**settings.runtime_options, "provider_limits": parts.ProviderLimits(limits)}
+    from windlass.prices import check_prices  # noqa: PLC0415 - slow to import
+
+    try:
+        check_prices(settings.prices, "prices")
+    except windlass.Rejected as error:
+        raise CommandError(error.message, f"Change it: {settings.values['prices'].source}.") from None
+    options: RuntimeOptions = {**settings.runtime_options, "provider_limits": parts.ProviderLimits(limits)}
+    if settings.prices:
+        options["prices"] = settings.prices
+    if settings.limits:
+        options["limits"] = _spend_limits(settings)
+    return options
+
+
+def _spend_limits(settings: CommandSettings) -> "list[parts.SpendLimit]":
+    limits: list[parts.SpendLimit] = []
+    for name, fields in settings.limits.items():
+        try:
+            limits.append(parts.SpendLimit(name, **fields))
+        except (TypeError, windlass.Rejected) as error:
+            source = settings.values["limits"].source
+            problem = error.message if isinstance(error, windlass.Rejected) else f"it takes {_LIMIT_KEYS}"
+            raise CommandError(f"limits.{name}: {problem}", f"Change it: {source}.") from None
+    return limits
+
+
+_LIMIT_KEYS: Final = "per, max_cost_micros, max_tokens, owner, agent and timezone"
 
 
 def unknown_providers(settings: CommandSettings) -> str:
@@ -434,6 +492,25 @@ def unknown_providers(settings: CommandSettings) -> str:
         f"{f', did you mean {near[0]}?' if near else ': ' + ', '.join(providers) + '.'} "
         f"It is right only if a provider object of yours has the route_id {odd[0]}."
     )
+
+
+def price_problems(settings: CommandSettings, agents: "Iterable[AnyAgent]") -> Iterator[str]:
+    """Yield why agents with a budget in money cannot start a run: a model of theirs has no price."""
+    limited = [agent for agent in agents if agent.budget and agent.budget.max_cost_micros is not None]
+    if not limited:
+        return
+    from windlass.runtime.executors import check_priced  # noqa: PLC0415 - slow to import
+
+    ports = windlass.AgentRuntime.in_memory(limited, **runtime_options(settings)).core.ports
+    for agent in limited:
+        registered = ports.registry.agent(agent.agent_id)
+        assert registered is not None, "the runtime was made with it"
+        # A model without a key or an SDK is another problem.
+        with suppress(windlass.Unavailable):
+            try:
+                check_priced(ports, registered.package, f"the budget of agent {agent.name} is in money")
+            except windlass.Rejected as error:
+                yield error.message
 
 
 @sealed
@@ -463,14 +540,13 @@ class Command:
         """
         if not self._loaded:
             from windlass.agent.loading import load_agents  # noqa: PLC0415 - slow to import
-            from windlass.parts import hide_environment  # noqa: PLC0415 - slow to import
 
             # The commands of tools run as the same user.
-            hide_environment()
+            parts.hide_environment()
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
 
-    def goals(self, location: str | None = None) -> "tuple[Goal, ...]":
+    def goals(self, location: str | None = None) -> "tuple[ledger.Goal, ...]":
         """Return the goals at `location`, or at the setting `goals`; none if neither is set.
 
         Raises:
@@ -480,9 +556,8 @@ class Command:
         if not source:
             return ()
         from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
-        from windlass.ledger import Goal  # noqa: PLC0415 - slow to import
 
-        return load(source, Goal, folder=self.settings.folder)
+        return load(source, ledger.Goal, folder=self.settings.folder)
 
     def webhooks(self) -> "tuple[Webhook, ...]":
         """Return the webhooks that the settings declare, in Python or as tables.
@@ -653,8 +728,8 @@ class Command:
                 yield runtime
                 return
             # A runtime that is opened with agents drives their runs, so the agents come from one that is not.
-            registry = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
-            yield windlass.AgentRuntime(replace(runtime.ports, registry=registry))
+            registry = windlass.AgentRuntime.in_memory(self.agents()).core.ports.registry
+            yield windlass.AgentRuntime(replace(runtime.core.ports, registry=registry))
 
 
 async def _check_tables(address: str) -> None:

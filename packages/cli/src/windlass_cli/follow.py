@@ -12,6 +12,7 @@ import windlass
 import windlass_protocol
 from windlass_cli.output import Exit, Terminal
 from windlass_protocol.frozen import mutable
+from windlass_protocol.generated import records
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from windlass_cli.backend import Backend, BackendRun, Command
     from windlass_harness.record import Record
     from windlass_harness.views.stream import ChatFold
-    from windlass_protocol import Event, InputRequest, RunResult
-    from windlass_protocol.generated import records
+    from windlass_protocol import Event, InputRequest, InputResolution, RunResult
 
 SHORT_CHARS: Final = 160
 _EXITS: Final = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
@@ -73,7 +73,6 @@ class RunWatch:
 
     def _tell(self, event: "Event | Record") -> None:
         from windlass_harness.views import stream  # noqa: PLC0415 - slow to import
-        from windlass_protocol.generated import records  # noqa: PLC0415 - slow to import
 
         self._chat = self._chat or stream.ChatFold()
         for change in self._chat.apply(event):
@@ -85,6 +84,9 @@ class RunWatch:
                 case stream.CallRequested():
                     arguments = json.dumps(change.action.input, ensure_ascii=False)
                     self._note(f"→ {change.name}({_short(arguments)})", "cyan")
+                case stream.RequestAnswered(ask=ask, resolution=resolution):
+                    if change_text := describe_changes(ask.request, resolution):
+                        self._note(f"✎ {request_subject(ask.request)}: approved{change_text}", "yellow")
                 case stream.CallSettled(result=records.ActionResult() as result):
                     self._result(result)
                 case stream.StepRetrying():
@@ -99,8 +101,6 @@ class RunWatch:
                     pass
 
     def _result(self, data: "records.ActionResult") -> None:
-        from windlass_protocol.generated import records  # noqa: PLC0415 - slow to import
-
         result, name = data.result, None
         if isinstance(result, records.ToolActionResult):
             name = result.tool_name
@@ -228,6 +228,31 @@ def request_text(request: "InputRequest") -> str:
     if request.kind is not windlass_protocol.InputKind.RECOVERY:
         return request.prompt  # it contains the arguments
     return f"{request.prompt}\n{json.dumps(request.action.input, indent=2)}"
+
+
+def request_subject(request: "InputRequest") -> str:
+    """Return the name of the tool that a request is about."""
+    return getattr(request.action, "tool_name", None) or "the request"
+
+
+def describe_changes(request: "InputRequest", resolution: "InputResolution") -> str:
+    """Return how the arguments that a person approved differ from those of the call; empty if they do not."""
+    arguments = None if resolution.response is None else resolution.response.arguments
+    if arguments is None or not isinstance(request.action.input, dict):
+        return ""
+    old = _json_values(cast(JsonObject, request.action.input))
+    new = _json_values(arguments)
+    changes = [
+        f"{_short(name)} {_short(new.get(name, 'left out'))}"
+        + (f" instead of {_short(old[name])}" if name in old else "")
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+    return f", with {', '.join(changes)}" if changes else ""
+
+
+def _json_values(values: JsonObject) -> dict[str, str]:
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
 
 
 def _value_text(value: "JsonValue") -> str:

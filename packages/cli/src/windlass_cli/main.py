@@ -15,11 +15,13 @@ from windlass_cli.backend import Command
 from windlass_cli.commands import (
     approvals,
     builder,
+    costs,
     deliveries,
     demo,
     evals,
     init,
     keys,
+    limits,
     migrate,
     project,
     runs,
@@ -45,6 +47,8 @@ class _Commands(TyperGroup):
             # Typer has no public name for the class of this error.
             option = getattr(error, "option_name", None)
             if option not in _BEFORE:
+                # It checks a choice with pydantic, which writes its own name of the error before the message.
+                error.message = error.message.removeprefix("Value error, ")
                 raise
             command = cast(typer.Context, ctx).invoked_subcommand
             raise CommandError(
@@ -102,6 +106,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(limits.app, name="limits")
 app.add_typer(evals.app, name="eval")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(builder.app, name="builder")
@@ -110,6 +115,7 @@ app.command("acp")(talk.acp)
 app.command("sidecar", add_help_option=False, context_settings=serve.ALL_ARGUMENTS)(serve.sidecar)
 app.command("trace")(runs.trace)
 app.command("decisions")(runs.decisions)
+app.command("costs")(costs.costs)
 app.command("init")(init.init)
 app.command("config")(project.config)
 app.command("doctor")(project.doctor)

@@ -17,6 +17,7 @@ from datetime import datetime
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar, cast
 
+from pydantic import BaseModel
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
@@ -179,8 +180,6 @@ def to_json(value: object) -> str:
 
 
 def _data(value: object) -> object:
-    from pydantic import BaseModel  # noqa: PLC0415 - slow to import
-
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Enum):

@@ -5,9 +5,8 @@ The contracts of the methods are in `windlass_cli.backend`: `Backend`, `BackendR
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack, cast
 
-from windlass import AgentError
 from windlass.catalog import SettledRequest
 from windlass.client import (
     ApprovalInfo,
@@ -22,10 +21,12 @@ from windlass.client import (
 from windlass.errors import UnknownName
 from windlass_cli.backend import choose_agent
 from windlass_cli.output import CommandError
-from windlass_protocol import InputResolvedData
+from windlass_protocol import DeliveryInfo, LimitInfo, NewLimit, NewSchedule, ScheduleInfo
 
 if TYPE_CHECKING:
+    from windlass import Schedule
     from windlass.catalog import Page, RunQuery
+    from windlass.parts import SpendLimit
     from windlass_protocol import (
         BudgetLimits,
         ChatMessage,
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
         RunSnapshot,
         UndoPlan,
     )
+    from windlass_protocol.generated import values
 
 T = TypeVar("T")
-REQUESTS_PER_PAGE: Final = 200
 _SERVER_IDS: Final = "a server chooses the ids of its sessions"
 
 
@@ -49,14 +50,15 @@ class ServerBackend:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sessions = RemoteSessions(client)
-        self.schedules = client.schedules
-        self.deliveries = client.deliveries
+        self.schedules = RemoteSchedules(client)
+        self.limits = RemoteLimits(client)
+        self.deliveries = RemoteDeliveries(client)
 
     async def agent(self, name: str | None) -> str:
-        return choose_agent(name, [agent.agent_id for agent in await self._client.agents()])
+        return choose_agent(name, [agent.agent_id for agent in (await self._client.agents.list()).agents])
 
     async def new_session(self, agent: str) -> str:
-        return (await self._client.sessions.create(agent=agent)).session_id
+        return (await self._client.sessions.create_empty(agent)).session_id
 
     async def start(self, agent: str, message: str, *, session_id: str | None) -> "RemoteRun":
         if session_id is None:
@@ -74,12 +76,12 @@ class ServerBackend:
         return RemoteRun(self._client, run_id)
 
     async def retry(self, run_id: str, *, budget: "BudgetLimits | None" = None) -> "RemoteRun":
-        return RemoteRun(
-            self._client, (await conflict_if_missing(self._client.runs.retry(run_id, budget=budget))).run_id
-        )
+        retried = await conflict_if_missing(self._client.runs.retry(run_id, budget))
+        return RemoteRun(self._client, retried.run_id)
 
     async def undo(self, run_id: str) -> "RemoteRun":
-        return RemoteRun(self._client, (await conflict_if_missing(self._client.runs.undo(run_id))).run_id)
+        undone = await conflict_if_missing(self._client.runs.undo(run_id))
+        return RemoteRun(self._client, undone.run_id)
 
     async def undo_plan(self, run_id: str) -> "UndoPlan":
         return await conflict_if_missing(self._client.runs.undo_plan(run_id))
@@ -148,7 +150,7 @@ class RemoteRun:
         )
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
-        await conflict_if_missing(self._client.runs.cancel(self.run_id, reason=reason))
+        await conflict_if_missing(self._client.runs.cancel(self.run_id, reason))
 
 
 class RemoteSessions:
@@ -168,7 +170,12 @@ class RemoteSessions:
         root_only: bool = True,
     ) -> "Page[SessionInfo]":
         return await self._client.sessions.list(
-            text=text, agent=agent_id, status=status, after=after, limit=limit, subagents=not root_only
+            text=text,
+            agent=agent_id,
+            status=cast("values.SessionStatusValue | None", status),
+            after=after,
+            limit=limit,
+            subagents=not root_only,
         )
 
     async def runs(
@@ -178,13 +185,13 @@ class RemoteSessions:
         return await self._client.runs.list(
             session=query.get("session_id"),
             agent=query.get("agent_id"),
-            status=query.get("status"),
+            status=cast("values.RunStatusValue | None", query.get("status")),
             after=after,
             limit=limit,
             subagents=not query.get("root_only", False),
-            waits_on=query.get("waits_on"),
+            waits_on=cast("values.WaitCauseValue | None", query.get("waits_on")),
             version=query.get("version"),
-            error=query.get("error"),
+            error=cast("values.ErrorKindValue | None", query.get("error")),
             tag=query.get("tag"),
             feedback=query.get("feedback"),
             crashed=query.get("has_crashed"),
@@ -195,7 +202,7 @@ class RemoteSessions:
             duration_min=query.get("duration_ms_min"),
             duration_max=query.get("duration_ms_max"),
             text=query.get("text"),
-            sort=query.get("sort"),
+            sort=cast("values.RunSortValue | None", query.get("sort")),
             ascending=query.get("is_ascending", False),
         )
 
@@ -206,41 +213,23 @@ class RemoteSessions:
         return await self._client.approvals.list(after=after, limit=limit)
 
     async def request(self, request_id: str) -> ApprovalInfo | SettledRequest | None:
-        # The server has no route to read a request by its id.
-        after: str | None = None
-        while True:
-            page = await self._client.approvals.list(after=after, limit=REQUESTS_PER_PAGE)
-            for row in page.items:
-                if row.request.request_id == request_id:
-                    return row
-            if page.next is None:
-                return await self._find_settled_request(request_id)
-            after = page.next
-
-    async def _find_settled_request(self, request_id: str) -> SettledRequest | None:
-        """Return how a request of a visible run was settled."""
-        run_id = request_id.partition(":")[2].partition(":")[0]
         try:
-            session_id = (await self._client.runs.get(run_id)).run.session_id or ""
-        except AgentError:
+            view = await self._client.approvals.get(request_id)
+        except NotFound:
             return None
-        async for event in self._client.events(run_id=run_id, follow=False):
-            if event.type != "input.resolved":
-                continue
-            for resolution in InputResolvedData.model_validate(event.data).resolutions:
-                if resolution.request_id == request_id:
-                    response = resolution.response
-                    return SettledRequest(
-                        request_id,
-                        session_id,
-                        run_id,
-                        owner=None,
-                        outcome=resolution.outcome,
-                        option_id=None if response is None else response.option_id,
-                        responder=None if response is None else response.responder,
-                        at=event.meta.at,
-                    )
-        return None
+        if view.settled is None:
+            return view.open
+        settled = view.settled
+        return SettledRequest(
+            request_id,
+            settled.session_id,
+            settled.run_id,
+            owner=settled.owner,
+            outcome=settled.outcome,
+            option_id=settled.option_id,
+            responder=settled.responder,
+            at=settled.at,
+        )
 
     async def get(self, session_id: str) -> SessionInfo:
         return await conflict_if_missing(self._client.sessions.get(session_id))
@@ -264,7 +253,68 @@ class RemoteSessions:
         return self._client.sessions.export(session_id)
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
-        return await conflict_if_missing(self._client.sessions.delete(session_id))
+        return (await conflict_if_missing(self._client.sessions.delete(session_id))).deleted
+
+
+class RemoteSchedules:
+    """The schedules of a server; see `BackendSchedules`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def put(self, schedule: "Schedule") -> ScheduleInfo:
+        fields = {name: getattr(schedule, name) for name in NewSchedule.model_fields}
+        return await self._client.schedules.put(**fields)
+
+    async def list(self, *, limit: int = 100) -> "Page[ScheduleInfo]":
+        return await self._client.schedules.list(limit=limit)
+
+    async def run_now(self, name: str) -> str:
+        return (await self._client.schedules.run(name)).run_id
+
+    async def pause(self, name: str) -> ScheduleInfo:
+        return await self._client.schedules.pause(name)
+
+    async def resume(self, name: str) -> ScheduleInfo:
+        return await self._client.schedules.resume(name)
+
+    async def delete(self, name: str) -> None:
+        await self._client.schedules.delete(name)
+
+
+class RemoteLimits:
+    """The limits of a server; see `BackendLimits`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def infos(self, *, owner: str | None = None) -> tuple[LimitInfo, ...]:
+        infos = (await self._client.limits.list()).limits
+        if owner is None:
+            return infos
+        return tuple(info for info in infos if info.owner in (None, owner) or info.subject == owner)
+
+    async def set(self, limit: "SpendLimit") -> LimitInfo:
+        return await self._client.limits.put(**{name: getattr(limit, name) for name in NewLimit.model_fields})
+
+    async def remove(self, name: str) -> LimitInfo:
+        return await self._client.limits.delete(name)
+
+
+class RemoteDeliveries:
+    """The deliveries of a server; see `BackendDeliveries`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list(self, *, dead_only: bool = False, limit: int = 100) -> "Page[DeliveryInfo]":
+        return await self._client.deliveries.list(dead=dead_only, limit=limit)
+
+    async def retry(self, delivery_id: str) -> DeliveryInfo:
+        return await self._client.deliveries.retry(delivery_id)
+
+    async def delete(self, delivery_id: str) -> None:
+        await self._client.deliveries.delete(delivery_id)
 
 
 async def conflict_if_missing(answer: Awaitable[T]) -> T:

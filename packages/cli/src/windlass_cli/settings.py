@@ -9,14 +9,15 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, Required, TypedDict, cast
 
+from windlass import parts
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, RETENTION_DAYS_MAX, SERVICE_DRAIN_S
 from windlass_cli.output import CommandError
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
+    from windlass.prices import PriceValue
     from windlass.runtime.options import RuntimeOptions
 
 FILE: Final = "windlass.toml"
@@ -143,6 +144,31 @@ def _limits(value: object) -> str:
     return f"{{{', '.join(entries)}}}" if entries else ""
 
 
+def _prices(value: object) -> str:
+    """Return prices of models as JSON; a variable holds it as text. The runtime checks each price."""
+    try:
+        table = json.loads(value or "{}") if isinstance(value, str) else value
+        text = json.dumps(table)
+    except (ValueError, TypeError):
+        table, text = None, ""
+    if not isinstance(table, dict):
+        raise ValueError(f"a table such as {_PRICES_EXAMPLE}")
+    return text if table else ""
+
+
+def _spend_limits(value: object) -> str:
+    """Return limits for people and teams as JSON; a variable holds it as text. `SpendLimit` checks each."""
+    try:
+        table = json.loads(value or "{}") if isinstance(value, str) else value
+        text = json.dumps(table)
+    except (ValueError, TypeError):
+        table, text = None, ""
+    tables = cast("dict[str, object]", table) if isinstance(table, dict) else {"": None}
+    if not all(isinstance(fields, dict) for fields in tables.values()):
+        raise ValueError(f"a table of limits by name, such as {_SPEND_LIMITS_EXAMPLE}")
+    return text if table else ""
+
+
 def _declarations(value: object) -> str:
     """Return the location of declarations in Python, or tables and such locations by name as JSON."""
     if isinstance(value, str):
@@ -186,13 +212,26 @@ _SCHEDULE_KEYS: Final = (
     "session_id",
 )
 _SCHEDULE_EXAMPLE: Final = '[schedules.nightly] agent = "clerk", message = "Report.", cron = "0 3 * * *"'
+_PRICES_EXAMPLE: Final = '{"ollama/*" = 0, "ours" = {input = 0.5, output = 2}, "gpt-*" = "openai"}'
+_SPEND_LIMITS_EXAMPLE: Final = '[limits.people] per = "month", max_cost_micros = 5_000_000, owner = "*"'
 _LIMITS: Final = ("at_once", "per_minute", "tokens_per_minute")
 _LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
-_ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
+_ROUTE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DECLARED: Final = ("webhooks", "notifications")
 """Settings that are declared in Python, as tables, or both."""
-_TABLES: Final = ("providers", "schedules", *_DECLARED)
+_TABLES: Final = ("limits", "prices", "providers", "schedules", *_DECLARED)
 """Settings that are a table in windlass.toml."""
+
+
+class SpendLimitFields(TypedDict, total=False):
+    """The options of a `SpendLimit`, without its name."""
+
+    per: Required[Literal["run", "day", "month"]]
+    max_cost_micros: int
+    max_tokens: int
+    owner: str
+    agent: str
+    timezone: str
 
 
 @sealed
@@ -255,6 +294,18 @@ SETTINGS: Final = (
         "",
         "limits of model calls, at_once, per_minute and tokens_per_minute: a table by provider",
         _limits,
+    ),
+    Setting(
+        "prices",
+        "",
+        "prices of models in dollars per million tokens, before the price table: a table by name or pattern",
+        _prices,
+    ),
+    Setting(
+        "limits",
+        "",
+        "what people and teams may spend in a run, a day or a month, in money or tokens: a table by name",
+        _spend_limits,
     ),
     Setting(
         "retention_days",
@@ -347,6 +398,12 @@ SETTINGS: Final = (
     Setting("server.failures_burst", "60", "burst of such requests", _count),
     Setting("server.streams_per_user", "2000", "open streams of one user at one server", _count),
     Setting(
+        "server.delta_ms",
+        "50",
+        "the least time between two frames with live deltas on a stream, milliseconds; 0 sends each at once",
+        _whole("a number from {least} to {most}", most=10_000),
+    ),
+    Setting(
         "server.log_level", "info", "the least level that is logged: debug, info, warning or error", _level
     ),
 )
@@ -414,9 +471,8 @@ class CommandSettings:
     @property
     def runtime_options(self) -> "RuntimeOptions":
         """The options of the runtimes that this command and its server open."""
-        from windlass.parts import Rules  # noqa: PLC0415 - slow to import
 
-        rules = Rules()
+        rules = parts.Rules()
         attempts = replace(rules.retry, max_attempts=int(self.values["retry_attempts"].value))
         options: RuntimeOptions = {
             "retry_for_ms": int(self.values["retry_for_s"].value) * 1_000,
@@ -441,6 +497,16 @@ class CommandSettings:
     def provider_limits(self) -> Mapping[str, Mapping[str, int]]:
         """How many model calls are sent to a provider at once and each minute, by provider."""
         return tomllib.loads(f"table = {self.values['providers'].value or '{}'}")["table"]
+
+    @property
+    def prices(self) -> "Mapping[str, PriceValue]":
+        """Prices of models by name."""
+        return json.loads(self.values["prices"].value or "{}")
+
+    @property
+    def limits(self) -> Mapping[str, SpendLimitFields]:
+        """The limits for people and teams: options of `SpendLimit` by name."""
+        return json.loads(self.values["limits"].value or "{}")
 
     @property
     def schedules(self) -> Mapping[str, Mapping[str, object]]:

@@ -7,6 +7,8 @@ from dataclasses import fields
 from math import ceil, inf
 from typing import TypedDict, Unpack
 
+from pydantic.alias_generators import to_camel
+
 from windlass_protocol import BudgetName
 from windlass_protocol.frozen import sealed
 
@@ -32,6 +34,12 @@ class Budget:
                 raise ValueError(
                     f"{field.name} must be a whole number, 0 or more, found {limit!r}; use None for no limit"
                 )
+
+
+def wire_limits(budget: Budget) -> dict[str, int]:
+    """Return the limits of a budget by the names that they have on the wire; absent ones are left out."""
+    limits = {to_camel(field.name): getattr(budget, field.name) for field in fields(budget)}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 @sealed
@@ -129,8 +137,8 @@ def _rows(state: BudgetState, limits: Budget) -> tuple[tuple[BudgetName, int, in
 def _add(caller: str, state: BudgetState, spend: Spend) -> BudgetState:
     unknown = sorted(spend.keys() - Spend.__annotations__.keys())
     if unknown:
-        known = ", ".join(Spend.__annotations__)
-        raise TypeError(f"{caller}: unknown option {', '.join(unknown)}; it takes {known}")
+        options = ", ".join(Spend.__annotations__)
+        raise TypeError(f"{caller}: unknown option {', '.join(unknown)}; it takes {options}")
     return BudgetState(
         tokens_used=state.tokens_used + _amount(spend.get("tokens")),
         steps_used=state.steps_used + (1 if spend.get("step") else 0),

@@ -21,6 +21,7 @@ from windlass_protocol import (
     CompactionConfig,
     ImagePart,
     JsonObject,
+    JsonValue,
     ModelMessage,
     ReasoningPart,
     SystemMessage,
@@ -43,7 +44,7 @@ __all__ = [
     "Estimate",
     "apply",
     "compact",
-    "completed_data",
+    "completion_data",
     "estimate_tokens",
     "fit_summary",
     "input_tokens",
@@ -68,6 +69,20 @@ def estimate_tokens(value: object) -> int:
     return -(-len(to_json(value)) // BYTES_PER_TOKEN)
 
 
+def _measure_once(estimate: Estimate) -> Estimate:
+    """Return an estimate that measures each message once: a plan looks at all of them several times."""
+    measured: dict[int, tuple[ModelMessage, int]] = {}
+
+    def estimate_once(message: ModelMessage) -> int:
+        # The message is kept, so no other one gets its id.
+        entry = measured.get(id(message))
+        if entry is None:
+            entry = measured[id(message)] = message, estimate(message)
+        return entry[1]
+
+    return estimate_once
+
+
 def message_size(message: ModelMessage) -> int:
     """Return the size of a message in memory, in bytes, about: its texts, and some for each part.
 
@@ -89,14 +104,12 @@ def message_size(message: ModelMessage) -> int:
 
 
 def _part_size(part: UserPart | AssistantPart | ToolPart) -> int | None:
-    """Return the size of the texts of a part of an ordinary step; None for any other part."""
+    """Return the size of the texts and values of a part of an ordinary step; None for any other part."""
     if isinstance(part, ToolResultPart):
-        value = part.output.value
-        if not isinstance(value, str) or part.provider_options is not None:
+        output = part.output
+        if part.provider_options is not None or output.reason is not None or output.__pydantic_extra__:
             return None
-        if part.output.reason is not None or part.output.__pydantic_extra__:
-            return None
-        return len(part.tool_call_id) + len(part.tool_name) + _text_size(value)
+        return len(part.tool_call_id) + len(part.tool_name) + _value_size(output.value)
     if isinstance(part, ToolCallPart):
         if not isinstance(part.input, dict) or part.provider_options is not None:
             return None
@@ -108,6 +121,11 @@ def _part_size(part: UserPart | AssistantPart | ToolPart) -> int | None:
     return None
 
 
+def _value_size(value: JsonValue) -> int:
+    """Return the size of a value, which is encoded much faster than a model that holds it."""
+    return _text_size(value) if isinstance(value, str) else len(to_json(value))
+
+
 def _text_size(text: str) -> int:
     return len(text) if text.isascii() else _WIDE_BYTES * len(text)
 
@@ -116,10 +134,8 @@ def _members_size(members: JsonObject) -> int:
     total = 0
     for name, value in members.items():
         total += _MEMBER_BYTES + _text_size(name)
-        if isinstance(value, str):
-            total += _text_size(value)
-        elif type(value) is not int or value.bit_length() > _NUMBER_BITS_MAX:
-            total += len(to_json(value))
+        if type(value) is not int or value.bit_length() > _NUMBER_BITS_MAX:
+            total += _value_size(value)
     return total
 
 
@@ -147,10 +163,10 @@ def input_tokens(
     The provider's count for the last call is used as it is; only later messages are estimated. Without such a
     count all messages are estimated, and `overhead_tokens` (instructions and tools) is added.
     """
-    known, count = config.last_known_input_tokens, config.last_known_prompt_message_count
-    if known is None or count is None or count > len(messages):
+    known_tokens, count = config.last_known_input_tokens, config.last_known_prompt_message_count
+    if known_tokens is None or count is None or count > len(messages):
         return overhead_tokens + sum(map(estimate, messages))
-    return known + sum(map(estimate, messages[count:]))
+    return known_tokens + sum(map(estimate, messages[count:]))
 
 
 def should_compact(
@@ -195,7 +211,7 @@ _KEY: Final = "origin"
 MessageT = TypeVar("MessageT", bound=SystemMessage | UserMessage | AssistantMessage | ToolMessage)
 
 
-class Origin(StrEnum):
+class MessageOrigin(StrEnum):
     """Why a message is in the history although no person or model wrote it."""
 
     CONTEXT = "context"  # a context text of a user's message
@@ -203,17 +219,17 @@ class Origin(StrEnum):
     PINNED = "pinned"  # added by a compaction, such as a todo list
 
 
-def mark(message: MessageT, origin: Origin) -> MessageT:
+def mark(message: MessageT, origin: MessageOrigin) -> MessageT:
     """Return the message with its origin as a mark."""
     options = {**(message.provider_options or {}), _OPTIONS: {_KEY: origin.value}}
     return message.model_copy(update={"provider_options": options})
 
 
-def origin_of(message: ModelMessage) -> Origin | None:
+def origin_of(message: ModelMessage) -> MessageOrigin | None:
     """Return the origin of a message; None if it has no known mark."""
     options = (message.provider_options or {}).get(_OPTIONS)
     value = options.get(_KEY) if isinstance(options, dict) else None
-    return Origin(value) if isinstance(value, str) and value in set(Origin) else None
+    return MessageOrigin(value) if isinstance(value, str) and value in set(MessageOrigin) else None
 
 
 def is_real_user(message: ModelMessage) -> TypeGuard[UserMessage]:
@@ -225,7 +241,7 @@ SUMMARY_HEAD: Final = (
     "Summary of the work so far. What comes after it is the user's own words and the newest part of the "
     "conversation. Go on from here; do not start over.\n\n"
 )
-_REPLACED: Final = {Origin.SUMMARY, Origin.PINNED}
+_REPLACED: Final = {MessageOrigin.SUMMARY, MessageOrigin.PINNED}
 
 
 def compact(
@@ -249,12 +265,12 @@ def compact(
     if summary is None:
         end = kept_from or len(history)
         return (*trim(history[:end], trimmed_call_ids, result_chars_max=result_chars_max), *history[end:])
-    kept = trim(history[kept_from:], trimmed_call_ids, result_chars_max=result_chars_max)
+    recent = trim(history[kept_from:], trimmed_call_ids, result_chars_max=result_chars_max)
     return (
         *lasting(history[:kept_from]),
         summary_message(summary),
         *pinned,
-        *(message for message in kept if not is_replaced(message)),
+        *(message for message in recent if not is_replaced(message)),
     )
 
 
@@ -272,12 +288,12 @@ def is_replaced(message: ModelMessage) -> bool:
 
 def summary_message(summary: str) -> UserMessage:
     """Return the message that holds a summary."""
-    return mark(UserMessage(content=SUMMARY_HEAD + summary), Origin.SUMMARY)
+    return mark(UserMessage(content=SUMMARY_HEAD + summary), MessageOrigin.SUMMARY)
 
 
 def summary_of(message: ModelMessage) -> str | None:
     """Return the whole text of a summary message; None if it is not one."""
-    if origin_of(message) is not Origin.SUMMARY or not isinstance(message.content, str):
+    if origin_of(message) is not MessageOrigin.SUMMARY or not isinstance(message.content, str):
         return None
     return message.content.removeprefix(SUMMARY_HEAD)
 
@@ -455,13 +471,14 @@ def plan(
     messages, such as a todo list, are placed after the summary and replace those of the last compaction; they
     contain no calls. `summary_window_tokens` bounds the summary request when its model has a smaller window.
     """
+    estimate = _measure_once(estimate)
     before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     if before <= config.threshold:
         return CompactionPlan(tokens_before=before, tokens_after=before, fits=True, estimate=estimate)
     scene = _scene(messages, config, before=before, overhead_tokens=overhead_tokens, estimate=estimate)
     if summary_window_tokens is not None:
         scene = replace(scene, request_tokens_max=min(scene.request_tokens_max, summary_window_tokens))
-    scene = replace(scene, extras=tuple(mark(message, Origin.PINNED) for message in on_compaction))
+    scene = replace(scene, extras=tuple(mark(message, MessageOrigin.PINNED) for message in on_compaction))
     trimmed = _plan_trim(scene)
     if trimmed.tokens_after <= scene.target:
         return trimmed
@@ -479,6 +496,7 @@ def plan_eviction(
     estimate: Estimate = estimate_tokens,
 ) -> CompactionPlan:
     """Plan a compaction without a model call; the plan is empty if none is possible."""
+    estimate = _measure_once(estimate)
     before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     return _plan_trim(
         _scene(messages, config, before=before, overhead_tokens=overhead_tokens, estimate=estimate)
@@ -520,7 +538,7 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
     )
 
 
-def completed_data(
+def completion_data(
     plan: CompactionPlan, summary: str | None, *, model_id: str, sequence: int, turn_id: str
 ) -> records.CompactionCompleted:
     """Return the data to journal, so that a fold of the records repeats `apply`.
@@ -579,7 +597,7 @@ class _Scene:
     def total(self, messages: Iterable[ModelMessage]) -> int:
         return sum(map(self.estimate, messages))
 
-    def pinned_before(self, start: int) -> tuple[ModelMessage, ...]:
+    def messages_to_pin(self, start: int) -> tuple[ModelMessage, ...]:
         """Return kept messages of people before `start`: the last one, and short earlier ones."""
         left = self.threshold // 8
         pinned: list[ModelMessage] = []
@@ -659,20 +677,20 @@ def _plan_summary(scene: _Scene) -> CompactionPlan | None:
 def _summaries(scene: _Scene) -> Iterator[CompactionPlan]:
     """Yield plans with a summary, best first: whole results, short results, nothing kept."""
     end = len(scene.messages)
-    kept = [start for start in scene.starts if 0 < start < end]
+    cuts = [start for start in scene.starts if 0 < start < end]
     whole = _tokens_from(scene, scene.messages)
-    for start in kept:
+    for start in cuts:
         yield _summary(scene, start, kept_tokens=whole[start])
     call_ids = long_results(scene.messages[scene.starts[0] :], scene.result_chars_max)
     shortened = _tokens_from(scene, trim(scene.messages, call_ids, result_chars_max=scene.result_chars_max))
-    for start in kept:
+    for start in cuts:
         yield replace(_summary(scene, start, kept_tokens=shortened[start]), trimmed_call_ids=call_ids)
     if scene.starts[-1] == end:
         yield _summary(scene, end, kept_tokens=0)
 
 
 def _summary(scene: _Scene, start: int, *, kept_tokens: int) -> CompactionPlan:
-    pinned = scene.pinned_before(start)
+    pinned = scene.messages_to_pin(start)
     stays = (*lasting(scene.messages[:start]), *pinned)
     after = scene.fixed + scene.summary_tokens_max + scene.total(stays) + kept_tokens
     return CompactionPlan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Final, Literal, assert_never, cast, get_args
@@ -12,7 +13,6 @@ from windlass_protocol import PolicyKind, ToolMode
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import common
 from windlass_protocol.generated import policy as decisions
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def as_texts(value: object, what: str, *, of: str) -> tuple[str, ...]:
 def as_commands(value: object) -> tuple[tuple[str, ...], ...]:
     """Return each command as a tuple of words."""
     commands = as_tuple(value, "commands", of="commands")
-    return tuple(as_texts(words, "a command", of="words") for words in commands)
+    return tuple(as_texts(command, "a command", of="words") for command in commands)
 
 
-def as_labels(value: object, what: str, *, known: Sequence[str]) -> frozenset[str]:
+def as_labels(value: object, what: str, *, allowed: Sequence[str]) -> frozenset[str]:
     """Return a set of known labels; a list or tuple is converted, a string is refused."""
     if isinstance(value, str):
         raise ValueError(f"{what} must be a set, found a string: write {{{value!r}}}")
@@ -52,21 +52,21 @@ def as_labels(value: object, what: str, *, known: Sequence[str]) -> frozenset[st
         raise ValueError(f"{what} must be a set, found {kind_of(value)}")
     labels = tuple(cast(Iterable[object], value))
     for label in labels:
-        check_choice(label, what, known=known)
+        check_choice(label, what, allowed=allowed)
     return frozenset(cast(tuple[str, ...], labels))
 
 
 def as_mode(value: object) -> ToolMode:
     if isinstance(value, ToolMode):
         return value
-    check_choice(value, "declared", known=tuple(ToolMode))
+    check_choice(value, "declared", allowed=tuple(ToolMode))
     return ToolMode(value)
 
 
-def check_choice(value: object, what: str, *, known: Sequence[str]) -> None:
+def check_choice(value: object, what: str, *, allowed: Sequence[str]) -> None:
     """Refuse an unknown value."""
-    if value not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}, found {value!r}")
+    if value not in allowed:
+        raise ValueError(f"{what} must be one of {', '.join(allowed)}, found {value!r}")
 
 
 def check_flag(value: object, what: str) -> None:
@@ -177,26 +177,26 @@ FAMILIES: Final = {
 }
 """Programs with subcommands, and the subcommands that run arbitrary programs."""
 
-_SUFFIX: Final = lazy_pattern(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
+_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
 
 
-def runs_anything(words: tuple[str, ...]) -> bool:
+def runs_anything(argv: tuple[str, ...]) -> bool:
     """Return whether commands that start with these words can run any program.
 
     The first word is compared without its folder, version and case: /usr/bin/Python3.11 is python. A variable
     assignment before the program can change the program that runs.
     """
-    if "=" in words[0]:
+    if "=" in argv[0]:
         return True
-    base = words[0].replace("\\", "/").rpartition("/")[2]
+    base = argv[0].replace("\\", "/").rpartition("/")[2]
     names = {base, base.lower(), _SUFFIX.sub("", base.lower())}
     if not names.isdisjoint(RUNNERS):
         return True
     # A program with subcommands needs a named and harmless one; an option could stand for any subcommand.
     return any(
-        len(words) == 1
-        or words[1].startswith(("-", "+"))
-        or not set(words[1:]).isdisjoint(FAMILIES[name].split())
+        len(argv) == 1
+        or argv[1].startswith(("-", "+"))
+        or not set(argv[1:]).isdisjoint(FAMILIES[name].split())
         for name in names & FAMILIES.keys()
     )
 
@@ -245,9 +245,9 @@ class CallFacts:
         if self.declared is not None:
             object.__setattr__(self, "declared", as_mode(self.declared))
         if self.shell is not None:
-            check_choice(self.shell, "shell", known=tuple(GRADE))
+            check_choice(self.shell, "shell", allowed=tuple(GRADE))
         object.__setattr__(self, "commands", as_commands(self.commands))
-        object.__setattr__(self, "taint", as_labels(self.taint, "taint", known=_TAINTS))
+        object.__setattr__(self, "taint", as_labels(self.taint, "taint", allowed=_TAINTS))
         if self.is_outbound is not None:
             check_flag(self.is_outbound, "is_outbound")
         check_mapping(self.arguments, "arguments")
@@ -293,7 +293,7 @@ class Rule:
         where = f"rule {self.id}"
         if self.id.startswith(RESERVED_PREFIXES):
             raise ValueError(f"{where}: ids that start with {' or '.join(RESERVED_PREFIXES)} are reserved")
-        check_choice(self.effect, f"{where}: effect", known=tuple(STRENGTH))
+        check_choice(self.effect, f"{where}: effect", allowed=tuple(STRENGTH))
         check_text(self.reason, f"{where}: reason")
         self._check_answer(where)
         self._check_scope(where)
@@ -320,7 +320,7 @@ class Rule:
             )
         object.__setattr__(self, "tools", tools)
         if self.modes is not None:
-            names = as_labels(self.modes, f"{where}: modes", known=tuple(ToolMode))
+            names = as_labels(self.modes, f"{where}: modes", allowed=tuple(ToolMode))
             if not names:
                 raise ValueError(
                     f"{where}: modes is empty, so it matches nothing; leave it out to match every mode"
@@ -332,7 +332,7 @@ class Rule:
     def _check_shell(self, where: str) -> None:
         for name, grade in (("min_shell", self.min_shell), ("max_shell", self.max_shell)):
             if grade is not None:
-                check_choice(grade, f"{where}: {name}", known=tuple(GRADE))
+                check_choice(grade, f"{where}: {name}", allowed=tuple(GRADE))
         if self.min_shell and self.max_shell and GRADE[self.min_shell] > GRADE[self.max_shell]:
             raise ValueError(f"{where}: min_shell is above max_shell, so it matches nothing")
         object.__setattr__(self, "commands", as_texts(self.commands, f"{where}: commands", of="commands"))
@@ -367,7 +367,7 @@ class Rule:
         if not self.commands or self.is_blind(call):
             return True
         starts = [tuple(command.split(" ")) for command in self.commands]
-        fits = [any(words[: len(start)] == start for start in starts) for words in call.commands]
+        fits = [any(argv[: len(start)] == start for start in starts) for argv in call.commands]
         return bool(fits) and all(fits) if self.effect in GRANTS else any(fits)
 
     def is_blind(self, call: CallFacts) -> bool:
@@ -422,10 +422,10 @@ def matches_name(pattern: str, name: str) -> bool:
         return False
     at, end = len(first), len(name) - len(last)
     for part in middle:
-        found = name.find(part, at, end)
-        if found < 0:
+        start = name.find(part, at, end)
+        if start < 0:
             return False
-        at = found + len(part)
+        at = start + len(part)
     return True
 
 
@@ -455,7 +455,7 @@ def _check_command(rule: Rule, command: str) -> None:
         )
 
 
-_COMMAND: Final = lazy_pattern(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
+_COMMAND: Final = re.compile(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
 
 _PREFIXES: Final[dict[ToolMode, tuple[str, ...]]] = {
     ToolMode.READ: ("get_", "list_", "read_", "search_"),
@@ -567,7 +567,7 @@ def _is_outbound(call: CallFacts, mode: ToolMode, *, is_sure: bool) -> bool:
     return not (is_sure and mode == ToolMode.LOCAL and call.shell == "safe")
 
 
-def _modified(matching: Sequence[Rule], call: CallFacts) -> dict[str, JsonValue]:
+def _modify_fields(matching: Sequence[Rule], call: CallFacts) -> dict[str, JsonValue]:
     arguments = dict(call.arguments)
     for rule in matching:
         arguments.update(rule.arguments or {})
@@ -590,11 +590,11 @@ def _build(effect: Effect, answer: _Answer, matching: Sequence[Rule], call: Call
             return decisions.AllowDecision(code=code, reason=reason, policy_refs=refs)
         case "modify":
             return decisions.ModifyDecision(
-                code=code, reason=reason, policy_refs=refs, arguments=_modified(matching, call)
+                code=code, reason=reason, policy_refs=refs, arguments=_modify_fields(matching, call)
             )
         case "ask":
             is_modified = any(rule.effect == "modify" for rule in matching)
-            arguments = _modified(matching, call) if is_modified else None
+            arguments = _modify_fields(matching, call) if is_modified else None
             return decisions.AskDecision(code=code, reason=reason, policy_refs=refs, arguments=arguments)
         case "defer":
             waits = [rule.resume_after_ms for rule in matching if rule.resume_after_ms is not None]

@@ -4,6 +4,7 @@ A retry class says only that another attempt *can* help. Whether it is *allowed*
 of the call: a tool with a non-repeatable effect is never repeated automatically.
 """
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from math import ceil, floor
@@ -11,7 +12,6 @@ from typing import Final, Literal, get_args
 
 from windlass_protocol import RetryClass
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 FailureKind = Literal["timeout", "connection", "truncated", "malformed", "invalid_output", "cancelled"]
 
@@ -148,13 +148,13 @@ def _http_date(text: str, now: datetime) -> datetime | None:
         return None
 
 
-_SECONDS: Final = lazy_pattern(r"-?[0-9]+(?:\.[0-9]+)?")
+_SECONDS: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _TIME: Final = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-5][0-9]|60)"
-_DATE: Final = lazy_pattern(
+_DATE: Final = re.compile(
     rf"[A-Z][a-z]{{2,8}}, (?P<day>[0-9]{{2}})[ -](?P<month>[A-Z][a-z]{{2}})[ -]"
     rf"(?P<year>[1-9][0-9]{{3}}|[0-9]{{2}}) {_TIME} GMT"
 )
-_ASCTIME: Final = lazy_pattern(
+_ASCTIME: Final = re.compile(
     rf"[A-Z][a-z]{{2}} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ 0-9][0-9]) {_TIME} (?P<year>[1-9][0-9]{{3}})"
 )
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -8,20 +8,23 @@ folding the same records always gives the same trace. Every attribute is redacte
 numbers and reasons, and of the content only the arguments of calls, in one short line each.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from pydantic import JsonValue
+from msgspec import UNSET, Struct, to_builtins
+from pydantic import BaseModel, JsonValue
+from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
 from windlass_harness.record import Record
 from windlass_harness.redact import sanitize_for_trace
 from windlass_harness.views.fold import ANYWHERE, Position, fold, text_in
-from windlass_harness.views.payloads import SKIPPED_CODE
-from windlass_protocol import HarnessTrace, JsonObject, TraceEvent, TraceOutcome, TraceSpan
+from windlass_harness.views.payloads import SKIPPED_CODE, action_name
+from windlass_protocol import HarnessTrace, InputKind, JsonObject, TraceEvent, TraceOutcome, TraceSpan
+from windlass_protocol.bodies import Body, Part, data_of, or_none
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 from windlass_protocol.unchecked import changed, maker
 
 LLM_SPAN: Final = "llm.complete"
@@ -33,52 +36,54 @@ ARGUMENTS_CHARS_MAX: Final = 80
 _ARGUMENT_CHARS_MAX: Final = 40
 _MASKED_CHARS_MAX: Final = 2_000
 """A longer argument is not shown: a secret is masked in a whole text only."""
-_WAIT_FIELDS: Final = ("waitsOn", "waitsUntil", "waitsSince")
+_WAIT_FIELDS: Final = ("waitsSince", "waitsOn", "waitsUntil")
+_INTERRUPTED: Final = "interruptedAt"
+"""The attribute of a call that a crash broke off."""
 
 _ENDS: Final = {
-    "run.completed": TraceOutcome.OK,
-    "run.failed": TraceOutcome.ERROR,
-    "run.cancelled": TraceOutcome.CANCELLED,
-    "run.budget_exhausted": TraceOutcome.BUDGET_EXHAUSTED,
+    records.RunCompleted.TYPE: TraceOutcome.OK,
+    records.RunFailed.TYPE: TraceOutcome.ERROR,
+    records.RunCancelled.TYPE: TraceOutcome.CANCELLED,
+    records.RunBudgetExhausted.TYPE: TraceOutcome.BUDGET_EXHAUSTED,
 }
 
-_POLICY_EVENTS: Final = {
-    "allow": "policy.allowed",
-    "deny": "policy.denied",
-    "ask": "policy.asked",
-    "modify": "policy.modified",
-    "interrupt": "policy.interrupted",
-    "defer": "policy.deferred",
+_POLICY_EVENTS: Final[dict[type[records.PolicyDecision], str]] = {
+    records.AllowDecision: "policy.allowed",
+    records.DenyDecision: "policy.denied",
+    records.AskDecision: "policy.asked",
+    records.ModifyDecision: "policy.modified",
+    records.InterruptDecision: "policy.interrupted",
+    records.DeferDecision: "policy.deferred",
 }
 
 _EVENT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
-    "run.waiting": ("on", "until"),
-    "run.resumed": ("reason", "epoch"),
-    "run.cancel_requested": ("by", "reason"),
-    "step.retrying": ("code", "message", "attempt", "delayMs"),
-    "budget.warned": ("name", "used", "limit"),
-    "budget.exhausted": ("exceeded",),
-    "hook.completed": ("hookId", "point", "status", "changed", "vetoed", "durationMs"),
-    "hook.failed": ("hookId", "point", "status", "error"),
-    "compaction.requested": ("modelId", "usageInputTokens"),
-    "compaction.completed": ("modelId", "inputTokensBefore", "inputTokensAfter"),
-    "compaction.failed": ("code", "message"),
-    "output.rejected": ("schemaId", "attempt"),
-    "output.failed": ("schemaId", "attempts"),
-    "subagent.called": ("callId", "childSessionId", "name"),
-    "recovery.started": ("epoch", "reason"),
-    "recovery.effect_found": ("callId", "effect", "toolName"),
-    "recovery.effect_settled": ("callId", "choice", "by"),
+    records.RunWaiting.TYPE: ("on", "until"),
+    records.RunResumed.TYPE: ("reason", "epoch"),
+    records.RunCancelRequested.TYPE: ("by", "reason"),
+    records.StepRetrying.TYPE: ("code", "message", "attempt", "delay_ms"),
+    records.BudgetWarned.TYPE: ("name", "used", "limit"),
+    records.BudgetExhausted.TYPE: ("exceeded",),
+    records.HookCompleted.TYPE: ("hook_id", "point", "status", "changed", "vetoed", "duration_ms"),
+    records.HookFailed.TYPE: ("hook_id", "point", "status", "error"),
+    records.CompactionRequested.TYPE: ("model_id", "usage_input_tokens"),
+    records.CompactionCompleted.TYPE: ("model_id", "input_tokens_before", "input_tokens_after"),
+    records.CompactionFailed.TYPE: ("code", "message"),
+    records.OutputRejected.TYPE: ("schema_id", "attempt"),
+    records.OutputFailed.TYPE: ("schema_id", "attempts"),
+    records.SubagentCalled.TYPE: ("call_id", "child_session_id", "name"),
+    records.RecoveryStarted.TYPE: ("epoch", "reason"),
+    records.RecoveryEffectFound.TYPE: ("call_id", "effect", "tool_name"),
+    records.RecoveryEffectSettled.TYPE: ("call_id", "choice", "by"),
 }
 """Records that become events of a trace, with the fields that each event shows."""
 
 _USAGE_FIELDS: Final = (
-    "inputTokens",
-    "outputTokens",
-    "cacheReadTokens",
-    "cacheWriteTokens",
-    "reasoningTokens",
-    "costMicros",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cost_micros",
 )
 
 # A trace of a long run has tens of thousands of these, of values that are valid already.
@@ -115,7 +120,7 @@ class TraceState:
 
 
 def fold_trace(
-    records: Iterable[Record],
+    entries: Iterable[Record],
     state: TraceState | None = None,
     *,
     run_id: str | None = None,
@@ -132,13 +137,13 @@ def fold_trace(
         Gap: a record is not the next one of the session.
     """
     before = state or TraceState()
-    asked = replace(
+    start_state = replace(
         before,
         run_id=run_id or before.run_id,
         chat_id=chat_id or before.chat_id,
         user_id=user_id or before.user_id,
     )
-    return fold(_Draft(asked), records)
+    return fold(_Draft(start_state), entries)
 
 
 class _Draft:
@@ -169,166 +174,180 @@ class _Draft:
 
     def apply(self, record: Record) -> None:
         self._seq = record.seq
+        body = record.body
         if self._trace is None:
-            if record.type == "run.started":
-                self._start(record)
-        elif self._trace.ended_at is None and self._is_ours(record, self._trace):
+            if isinstance(body, records.RunStarted):
+                self._start(record, body)
+        elif self._trace.ended_at is None and _is_ours(record, self._trace):
             self._note(record)
-            if record.type in _HANDLERS:
-                _HANDLERS[record.type](self, record)
+            if body is not None and (handler := _HANDLERS.get(type(body))):
+                handler(self, record, body)
 
-    def _start(self, record: Record) -> None:
-        run_id = str(record.data["runId"])
-        if self._state.run_id not in {None, run_id}:
+    def _start(self, record: Record, run: records.RunStarted) -> None:
+        if self._state.run_id not in {None, run.run_id}:
             return
-        metadata = _object(record.data.get("metadata"))
+        metadata = run.metadata or {}
         self._trace = HarnessTrace(
-            trace_id=run_id,
+            trace_id=run.run_id,
             session_id=record.session_id,
             chat_id=self._state.chat_id or text_in(metadata, "chatId") or record.session_id,
             user_id=self._state.user_id or text_in(metadata, "userId") or "",
             started_at=record.at,
         )
-        facts = _pick(record.data, "agentId", "mode", "modelId", "packageFingerprint", "goalId")
-        self._begin("run", record, run_id, "run", facts)
-
-    @staticmethod
-    def _is_ours(record: Record, trace: HarnessTrace) -> bool:
-        named = text_in(record.data, "runId") if record.type.startswith("run.") else None
-        return (named or record.run_id or trace.trace_id) == trace.trace_id
+        facts = _pick(run, "agent_id", "mode", "model_id", "package_fingerprint", "goal_id")
+        self._begin("run", record, run.run_id, "run", facts)
 
     # spans
 
-    def turn_started(self, record: Record) -> None:
+    def turn_started(self, record: Record, turn: records.TurnStarted) -> None:
         self._finish("turn", record.at, {})
-        facts = _pick(record.data, "turnId", "sequence")
-        self._begin("turn", record, self._id("turn", record), "turn", facts)
+        self._begin("turn", record, self._id("turn", record), "turn", _pick(turn, "turn_id", "sequence"))
 
-    def turn_ended(self, record: Record) -> None:
-        self._finish("turn", record.at, _pick(record.data, "code", "message", "reason"))
+    def turn_ended(
+        self, record: Record, end: records.TurnCompleted | records.TurnFailed | records.TurnCancelled
+    ) -> None:
+        self._finish("turn", record.at, _pick(end, "code", "message", "reason"))
 
-    def step_started(self, record: Record) -> None:
+    def step_started(self, record: Record, step: records.StepStarted) -> None:
         self._finish("step", record.at, {"interrupted": True})
-        self._begin_step(record, record.at)
+        self._begin_step(record, record.at, step)
 
-    def step_completed(self, record: Record) -> None:
+    def step_completed(self, record: Record, step: records.StepCompleted) -> None:
         if "step" not in self._open:
-            self._begin_step(record, self._retried_at or record.at)
-        usage = _object(record.data.get("usage"))
-        facts = _pick(record.data, "finishReason", "costUsd", "latencyMs", "queuedMs")
-        self._finish("step", record.at, {**facts, **_pick(usage, *_USAGE_FIELDS)})
+            self._begin_step(record, self._retried_at or record.at, step)
+        facts = _pick(step, "finish_reason", "cost_usd", "latency_ms", "queued_ms")
+        self._finish("step", record.at, {**facts, **_pick(step.usage, *_USAGE_FIELDS)})
 
-    def step_failed(self, record: Record) -> None:
+    def step_failed(self, record: Record, step: records.StepFailed) -> None:
         if "step" not in self._open and self._retried_at is not None:
-            self._begin_step(record, self._retried_at)
-        self._finish("step", record.at, _pick(record.data, "code", "message"))
+            self._begin_step(record, self._retried_at, step)
+        self._finish("step", record.at, _pick(step, "code", "message"))
 
-    def step_retrying(self, record: Record) -> None:
-        self._finish("step", record.at, _pick(record.data, "code", "message"))
+    def step_retrying(self, record: Record, retry: records.StepRetrying) -> None:
+        self._finish("step", record.at, _pick(retry, "code", "message"))
         self._retried_at = record.at
 
-    def actions_requested(self, record: Record) -> None:
-        for index, action in enumerate(_objects(record.data.get("actions"))):
-            self._begin_call(record, index, action)
+    def actions_requested(self, record: Record, requested: records.ActionsRequested) -> None:
+        for index, action in enumerate(requested.actions):
+            kind, name = str(action.__struct_config__.tag), action_name(action)
+            call = _RequestedCall(call_id=action.call_id, kind=kind, tool_name=name)
+            facts = {**data_of(call), **_arguments(action.input)}
+            self._begin_call(record, index, call, facts, above=requested.parent_call_id)
 
-    def action_started(self, record: Record) -> None:
-        key = f"call {text_in(record.data, 'callId')}"
+    def action_started(self, record: Record, start: records.ActionStarted) -> None:
+        key = _call_key(start.call_id)
         if key not in self._open:
-            self._begin_call(record, 0, record.data)
+            facts = _pick(start, "call_id", "tool_name")
+            self._begin_call(record, 0, start, facts, above=start.parent_call_id)
         at = self._open[key]
-        facts = {**_pick(record.data, "effect", "mode"), **_arguments(record.data.get("arguments"))}
+        facts = {**_pick(start, "effect", "mode"), **_arguments(or_none(start.arguments))}
         attrs = dict(self._spans[at].attrs or {})
-        if attrs.pop("interruptedAt", None) is not None:
+        if attrs.pop(_INTERRUPTED, None) is not None:
             before = attrs.get("attempt")
             facts["attempt"] = (before if isinstance(before, int) else 1) + 1
         self._change(at, {"start_at": record.at, "attrs": {**attrs, **_clean(facts)}})
 
-    def action_result(self, record: Record) -> None:
-        result, error = _object(record.data.get("result")), _object(record.data.get("error"))
-        facts: JsonObject = {**_pick(record.data, "status", "durationMs"), **_pick(error, "code", "message")}
-        if error.get("code") == SKIPPED_CODE:
+    def action_result(self, record: Record, settled: records.ActionResult) -> None:
+        error = settled.error
+        facts: JsonObject = {**_pick(settled, "status", "duration_ms"), **_pick(error, "code", "message")}
+        if error is not None and error.code == SKIPPED_CODE:
             facts = {"status": SKIPPED_CODE}
-        self._finish(f"call {text_in(result, 'callId')}", record.at, facts)
+        self._finish(_call_key(settled.result.call_id), record.at, facts)
 
-    def effect_found(self, record: Record) -> None:
-        at = self._open.get(f"call {text_in(record.data, 'callId')}")
-        if at is not None and record.data.get("begun") is not False:
-            self._add_facts(at, {"interruptedAt": record.at})
+    def effect_found(self, record: Record, effect: records.RecoveryEffectFound) -> None:
+        at = self._open.get(_call_key(effect.call_id))
+        if at is not None and effect.begun is not False:
+            self._add_facts(at, {_INTERRUPTED: record.at})
 
-    def effect_settled(self, record: Record) -> None:
-        if record.data.get("choice") == "skip":
+    def effect_settled(self, record: Record, effect: records.RecoveryEffectSettled) -> None:
+        if effect.choice == "skip":
             # Of an early journal: later ones have a result before the decision.
-            self._finish(f"call {text_in(record.data, 'callId')}", record.at, {"status": SKIPPED_CODE})
+            self._finish(_call_key(effect.call_id), record.at, {"status": SKIPPED_CODE})
 
-    def subagent_called(self, record: Record) -> None:
-        at = self._open.get(f"call {text_in(record.data, 'callId')}")
+    def subagent_called(self, record: Record, call: records.SubagentCalled) -> None:
+        at = self._open.get(_call_key(call.call_id))
         if at is not None:
-            self._add_facts(at, _pick(record.data, "childSessionId", "childRunId", "name"))
+            self._add_facts(at, _pick(call, "child_session_id", "child_run_id", "name"))
 
-    def input_requested(self, record: Record) -> None:
-        for index, request in enumerate(_objects(record.data.get("requests"))):
-            action = _object(request.get("action"))
-            facts = {**_pick(request, "requestId", "kind"), **_pick(action, "callId", "toolName")}
-            key = f"wait {text_in(request, 'requestId')}"
+    def input_requested(self, record: Record, requested: records.InputRequested) -> None:
+        for index, request in enumerate(requested.requests):
+            facts = {**_pick(request, "request_id", "kind"), **_pick(request.action, "call_id", "tool_name")}
+            key = _wait_key(request.request_id)
             if key not in self._open:
-                if record.data.get("childSessionId") is None:
+                if requested.child_session_id is None:
                     # A request of a subagent is about its own calls, even if their ids are equal.
-                    self._asked_by[key] = f"call {text_in(action, 'callId')}"
+                    self._asked_by[key] = _call_key(request.action.call_id)
                 self._begin(key, record, f"{self._id('wait', record)}.{index}", WAIT_SPAN, facts)
 
-    def input_resolved(self, record: Record) -> None:
-        for resolution in _objects(record.data.get("resolutions")):
-            key = f"wait {text_in(resolution, 'requestId')}"
+    def input_resolved(self, record: Record, resolved: records.InputResolved) -> None:
+        for resolution in resolved.resolutions:
+            key = _wait_key(resolution.request_id)
             if key in self._open:
                 kind = (self._spans[self._open[key]].attrs or {}).get("kind")
-                response = _object(resolution.get("response"))
-                facts = {**_pick(resolution, "outcome"), **_pick(response, "responder", "optionId")}
+                facts = {
+                    **_pick(resolution, "outcome"),
+                    **_pick(resolution.response, "responder", "option_id"),
+                }
                 self._finish(key, record.at, facts)
                 call = self._asked_by.pop(key, None)
-                if call is not None and "question" in (resolution.get("kind"), kind):
+                if call is not None and InputKind.QUESTION in (resolution.kind, kind):
                     # The answer is the result of the call; no other record follows.
                     self._finish(call, record.at, {"status": "completed"})
 
-    def run_waiting(self, record: Record) -> None:
-        facts: JsonObject = {"waitsSince": record.at, "waitsOn": record.data.get("on")}
-        if (until := record.data.get("until")) is not None:
-            facts["waitsUntil"] = until
+    def run_waiting(self, record: Record, wait: records.RunWaiting) -> None:
+        since, on, until = _WAIT_FIELDS
+        facts: JsonObject = {since: record.at, on: wait.on}
+        if wait.until is not None:
+            facts[until] = wait.until
         self._add_facts(self._open["run"], facts)
 
-    def run_resumed(self, record: Record) -> None:
+    def run_resumed(self, record: Record, resumed: Body) -> None:
         at = self._open["run"]
         attrs = self._spans[at].attrs or {}
-        if "waitsSince" in attrs:
+        if _WAIT_FIELDS[0] in attrs:
             rest = {name: value for name, value in attrs.items() if name not in _WAIT_FIELDS}
             self._change(at, {"attrs": rest})
 
-    def run_ended(self, record: Record) -> None:
-        self.run_resumed(record)
+    def run_ended(self, record: Record, end: Body) -> None:
+        self.run_resumed(record, end)
         for key in [key for key in self._open if key not in {"run", "turn"}]:
             self._finish(key, record.at, {"interrupted": True})
         self._asked_by.clear()
         self._finish("turn", record.at, {})
-        error = _object(record.data.get("error"))
-        facts = {**_pick(record.data, "reason", "exceeded"), **_pick(error, "code", "kind", "message")}
+        facts = {
+            **_pick(end, "reason", "exceeded"),
+            **_pick(getattr(end, "error", None), "code", "kind", "message"),
+        }
         self._finish("run", record.at, facts)
         ended = {"ended_at": record.at, "outcome": _ENDS[record.type]}
         self._trace = None if self._trace is None else self._trace.model_copy(update=ended)
 
-    def _begin_step(self, record: Record, start_at: str) -> None:
+    def _begin_step(
+        self,
+        record: Record,
+        start_at: str,
+        step: records.StepStarted | records.StepCompleted | records.StepFailed,
+    ) -> None:
         self._retried_at = None
-        facts = _pick(record.data, "modelId", "turnId", "stepIndex")
+        facts = _pick(step, "model_id", "turn_id", "step_index")
         facts["attempt"] = record.attempt or 1
         self._begin("step", record, self._id("step", record), LLM_SPAN, facts, start_at=start_at)
 
-    def _begin_call(self, record: Record, index: int, action: Mapping[str, JsonValue]) -> None:
-        name = text_in(action, "toolName") or text_in(action, "name") or "load_skill"
-        key = f"call {text_in(action, 'callId')}"
+    def _begin_call(
+        self,
+        record: Record,
+        index: int,
+        call: "_RequestedCall | records.ActionStarted",
+        facts: JsonObject,
+        *,
+        above: str | None,
+    ) -> None:
+        key = _call_key(call.call_id)
         if key not in self._open:
             span_id = f"{self._id('call', record)}.{index}"
-            facts = {**_pick(action, "callId", "kind"), "toolName": name, **_arguments(action.get("input"))}
             # A call of a program belongs to the call of the program.
-            above = f"call {text_in(record.data, 'parentCallId')}"
-            self._begin(key, record, span_id, f"{TOOL_SPAN}:{name}", facts, above=above)
+            name = f"{TOOL_SPAN}:{call.tool_name}"
+            self._begin(key, record, span_id, name, facts, above=_call_key(above))
 
     def _begin(
         self,
@@ -377,23 +396,23 @@ class _Draft:
     # moments
 
     def _note(self, record: Record) -> None:
-        data = record.data
-        name = record.type
-        if name == "policy.decided":
-            decision = _object(data.get("decision"))
-            answer = str(decision.get("decision"))
-            name = _POLICY_EVENTS.get(answer, f"policy.{answer}")
-            facts = {**_pick(data, "stage", "callId", "toolName"), **_pick(decision, "code", "reason")}
-        elif name == "problem.reported":
-            facts = _pick(_object(data.get("problem")), "severity", "description", "decisionId")
-        elif name in _EVENT_FIELDS:
-            facts = _pick(data, *_EVENT_FIELDS[name])
+        name, body = record.type, record.body
+        if isinstance(body, records.PolicyDecided):
+            name = _POLICY_EVENTS[type(body.decision)]
+            facts = {
+                **_pick(body, "stage", "call_id", "tool_name"),
+                **_pick(body.decision, "code", "reason"),
+            }
+        elif isinstance(body, records.ProblemReported):
+            facts = _pick(body.problem, "severity", "description", "decision_id")
+        elif body is not None and name in _EVENT_FIELDS:
+            facts = _pick(body, *_EVENT_FIELDS[name])
         else:
             return
         self._events.append(
             _event(
                 event_id=self._id("event", record),
-                span_id=self._span_of(text_in(data, "callId")),
+                span_id=self._span_of(getattr(body, "call_id", None)),
                 name=name,
                 at=record.at,
                 attrs=_clean(facts),
@@ -402,7 +421,7 @@ class _Draft:
 
     def _span_of(self, call_id: str | None) -> str:
         """Return the innermost open span that an event belongs to."""
-        keys = (f"call {call_id}", "step", "turn", "run")
+        keys = (_call_key(call_id), "step", "turn", "run")
         return next(self._spans[self._open[key]].span_id for key in keys if key in self._open)
 
 
@@ -410,10 +429,10 @@ def _clean(facts: JsonObject) -> JsonObject:
     return cast(JsonObject, sanitize_for_trace(facts))
 
 
-def _arguments(given: JsonValue) -> JsonObject:
+def _arguments(arguments: JsonValue) -> JsonObject:
     """Return the fact that shows arguments in one line, such as `order 1042, cents 4990`; masked and cut."""
     line = ""
-    for name, value in given.items() if isinstance(given, dict) else ():
+    for name, value in arguments.items() if isinstance(arguments, dict) else ():
         word = f"{_one_line(name)} {_argument(name, value)}"
         if len(line) + len(word) + 2 > ARGUMENTS_CHARS_MAX:
             line = f"{line}, …" if line else f"{word[: ARGUMENTS_CHARS_MAX - 1]}…"
@@ -440,42 +459,56 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _ARGUMENT_CHARS_MAX else f"{line[: _ARGUMENT_CHARS_MAX - 1]}…"
 
 
-def _pick(data: Mapping[str, JsonValue], *names: str) -> JsonObject:
-    """Return some fields; a list or an object is a copy that is independent of the record."""
+def _pick(part: Struct | BaseModel | None, *names: str) -> JsonObject:
+    """Return some fields by the names that they have on the wire, without those that the type lacks."""
     return {
-        name: deepcopy(value) if isinstance(value, list | dict) else value
+        to_camel(name): to_builtins(value)
         for name in names
-        if (value := data.get(name)) is not None
+        if (value := getattr(part, name, None)) is not None and value is not UNSET
     }
 
 
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
+class _RequestedCall(Part, frozen=True, kw_only=True):
+    call_id: str
+    kind: str
+    tool_name: str
 
 
-def _objects(value: JsonValue) -> Iterator[JsonObject]:
-    return map(_object, value if isinstance(value, list) else [])
+def _call_key(call_id: str | None) -> str:
+    return f"call {call_id}"
 
 
-_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
-    "turn.started": _Draft.turn_started,
-    "turn.completed": _Draft.turn_ended,
-    "turn.failed": _Draft.turn_ended,
-    "turn.cancelled": _Draft.turn_ended,
-    "step.started": _Draft.step_started,
-    "step.completed": _Draft.step_completed,
-    "step.failed": _Draft.step_failed,
-    "step.retrying": _Draft.step_retrying,
-    "actions.requested": _Draft.actions_requested,
-    "action.started": _Draft.action_started,
-    "action.result": _Draft.action_result,
-    "recovery.effect_found": _Draft.effect_found,
-    "recovery.effect_settled": _Draft.effect_settled,
-    "subagent.called": _Draft.subagent_called,
-    "run.waiting": _Draft.run_waiting,
-    "run.resumed": _Draft.run_resumed,
-    "run.cancel_requested": _Draft.run_resumed,
-    "input.requested": _Draft.input_requested,
-    "input.resolved": _Draft.input_resolved,
-    **dict.fromkeys(_ENDS, _Draft.run_ended),
+def _wait_key(request_id: str) -> str:
+    return f"wait {request_id}"
+
+
+def _is_ours(record: Record, trace: HarnessTrace) -> bool:
+    run_id = getattr(record.body, "run_id", None) if record.type.startswith("run.") else None
+    return (run_id or record.run_id or trace.trace_id) == trace.trace_id
+
+
+_HANDLERS: Final[dict[type[Body], Callable[[_Draft, Record, Any], None]]] = {
+    records.TurnStarted: _Draft.turn_started,
+    records.TurnCompleted: _Draft.turn_ended,
+    records.TurnFailed: _Draft.turn_ended,
+    records.TurnCancelled: _Draft.turn_ended,
+    records.StepStarted: _Draft.step_started,
+    records.StepCompleted: _Draft.step_completed,
+    records.StepFailed: _Draft.step_failed,
+    records.StepRetrying: _Draft.step_retrying,
+    records.ActionsRequested: _Draft.actions_requested,
+    records.ActionStarted: _Draft.action_started,
+    records.ActionResult: _Draft.action_result,
+    records.RecoveryEffectFound: _Draft.effect_found,
+    records.RecoveryEffectSettled: _Draft.effect_settled,
+    records.SubagentCalled: _Draft.subagent_called,
+    records.RunWaiting: _Draft.run_waiting,
+    records.RunResumed: _Draft.run_resumed,
+    records.RunCancelRequested: _Draft.run_resumed,
+    records.InputRequested: _Draft.input_requested,
+    records.InputResolved: _Draft.input_resolved,
+    records.RunCompleted: _Draft.run_ended,
+    records.RunFailed: _Draft.run_ended,
+    records.RunCancelled: _Draft.run_ended,
+    records.RunBudgetExhausted: _Draft.run_ended,
 }

@@ -27,7 +27,7 @@ class State(Struct, frozen=True, gc=False):
     def __get_pydantic_core_schema__(cls, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
         """Let a model or a dataclass hold the struct."""
         return core_schema.no_info_plain_validator_function(
-            partial(_validated, cls), serialization=core_schema.plain_serializer_function_ser_schema(data_of)
+            partial(_validate, cls), serialization=core_schema.plain_serializer_function_ser_schema(data_of)
         )
 
 
@@ -42,7 +42,7 @@ class Body(Part, frozen=True, kw_only=True):
     """The type of the record."""
 
 
-def _validated(part: type[StructT], value: Any) -> StructT:
+def _validate(part: type[StructT], value: Any) -> StructT:
     return value if isinstance(value, part) else read_body(part, value)
 
 

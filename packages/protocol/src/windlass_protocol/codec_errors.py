@@ -80,7 +80,7 @@ def too_deep_text(depth: int, limits: CodecLimits) -> str:
     return f"message too deep: {depth:,} levels, limit {limits.depth_max:,}"
 
 
-def shown(text: str, chars_max: int) -> str:
+def printable(text: str, chars_max: int) -> str:
     """Return a text for an error message: printable and cut to the limit."""
     cut = text if len(text) <= chars_max else text[: chars_max - 1] + "…"
     return cut if cut.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in cut)
@@ -88,9 +88,9 @@ def shown(text: str, chars_max: int) -> str:
 
 def pointer(steps: Iterable[str | int]) -> str:
     """Return the JSON pointer (RFC 6901) of these keys and indexes, cut to its limit."""
-    return shown("".join(f"/{_token(step)}" for step in steps), ERROR_PATH_CHARS_MAX)
+    return printable("".join(f"/{_token(step)}" for step in steps), ERROR_PATH_CHARS_MAX)
 
 
 def _token(step: str | int) -> str:
-    key = shown(str(step), ERROR_KEY_CHARS_MAX)
+    key = printable(str(step), ERROR_KEY_CHARS_MAX)
     return key.replace("~", "~0").replace("/", "~1")

@@ -3,7 +3,7 @@
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from windlass_protocol.codec_errors import CodecError, CodecErrorCode, Issue, pointer, shown
+from windlass_protocol.codec_errors import CodecError, CodecErrorCode, Issue, pointer, printable
 from windlass_protocol.codec_words import issue_text
 from windlass_protocol.limits import ERROR_COUNTED_MAX, ERROR_ISSUES_MAX, ERROR_TEXT_CHARS_MAX
 
@@ -17,7 +17,7 @@ def invalid(error: ValidationError, value: JsonValue) -> CodecError:
         errors = error.errors(include_url=False, include_input=False)
         issues = tuple(_issue(details, value) for details in errors[:ERROR_ISSUES_MAX])
     first = issues[0]
-    name = shown(error.title, ERROR_TEXT_CHARS_MAX)
+    name = printable(error.title, ERROR_TEXT_CHARS_MAX)
     message = f"invalid {name}: issues: {count:,}, the first at {first.path or 'the top'}: {first.message}"
     return CodecError(CodecErrorCode.INVALID, message, path=first.path, issues=issues)
 
@@ -27,7 +27,7 @@ def _issue(details: ErrorDetails, value: JsonValue) -> Issue:
     if details["type"] == "missing":
         steps.append(details["loc"][-1])
     text = issue_text(details["type"], details.get("ctx", {}), value=inner)
-    return Issue(pointer(steps), shown(text, ERROR_TEXT_CHARS_MAX))
+    return Issue(pointer(steps), printable(text, ERROR_TEXT_CHARS_MAX))
 
 
 def _walk(location: tuple[str | int, ...], value: JsonValue) -> tuple[list[str | int], JsonValue]:

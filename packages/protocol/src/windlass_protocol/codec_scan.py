@@ -17,18 +17,17 @@ from windlass_protocol.codec_errors import (
     CodecErrorCode,
     MessagePosition,
     pointer,
-    shown,
+    printable,
     too_deep_text,
 )
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_KEY_CHARS_MAX, INTEGER_MAX, NUMBER_CHARS_MAX, CodecLimits
 
-_SPACE: Final = lazy_pattern(r"[ \t\n\r]*")
-_NUMBER: Final = lazy_pattern(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_CONSTANT: Final = lazy_pattern(r"NaN|-?Infinity")
-_UNIT: Final = lazy_pattern(r"\\u[0-9a-fA-F]{4}")
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_CONSTANT: Final = re.compile(r"NaN|-?Infinity")
+_UNIT: Final = re.compile(r"\\u[0-9a-fA-F]{4}")
 # The valid prefix of the inside of a string: short escapes, characters and surrogate pairs.
-_GOOD_TEXT: Final = lazy_pattern(
+_GOOD_TEXT: Final = re.compile(
     r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+"
 )
@@ -37,8 +36,8 @@ _GOOD_TEXT: Final = lazy_pattern(
 _PLAIN: Final = (
     r'(?:"[^"\\\x00-\x1f]*"|-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?![0-9.eE])|true|false|null)'
 )
-_PLAIN_VALUE: Final = lazy_pattern(_PLAIN)
-_PLAIN_ELEMENT: Final = lazy_pattern(_PLAIN + r"[ \t\n\r]*,[ \t\n\r]*")
+_PLAIN_VALUE: Final = re.compile(_PLAIN)
+_PLAIN_ELEMENT: Final = re.compile(_PLAIN + r"[ \t\n\r]*,[ \t\n\r]*")
 # Characters that an error may quote: those of JSON, and common mistakes.
 _NAMED: Final = frozenset("{}[]:,\"'/#")
 # A sentinel after the last character: nothing in JSON starts with it, so no index is out of range.
@@ -141,7 +140,7 @@ class _Scan:
         self._steps.append(key)
         if key in keys:
             self._at = start
-            name = shown(key, ERROR_KEY_CHARS_MAX)
+            name = printable(key, ERROR_KEY_CHARS_MAX)
             self._fail(CodecErrorCode.DUPLICATE_KEY, f'duplicate key "{name}" ({pointer(self._steps)})')
         keys.add(key)
         if self._next() != ":":
@@ -232,7 +231,7 @@ def position_of(text: str, at: int) -> MessagePosition:
     )
 
 
-_STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
 
 

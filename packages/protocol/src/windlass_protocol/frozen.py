@@ -9,8 +9,10 @@ an application holds: an assignment to a field also fails at run time. `mutable`
 All have slots. `dataclasses.replace`, `fields` and `is_dataclass`, `copy` and `pickle` work.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, FrozenInstanceError, InitVar, dataclass, field
+from difflib import get_close_matches
+from functools import partial
 from inspect import Signature, signature
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin, overload
 
@@ -189,10 +191,28 @@ def _compile_init(fields: tuple[_FieldSpec, ...], owner: type, *, is_sealed: boo
     if hasattr(owner, "__post_init__"):
         init_names = [init_var.name for init_var in fields if not init_var.is_kept]
         lines.append(f" self.__post_init__({', '.join(init_names)})")
-    head = ", ".join([*positional, *(["*", *names] if names else [])])
+    if is_sealed:
+        # An application writes these names: a wrong one gets the nearest.
+        scope["_unknown_fields"] = partial(_unknown_fields, owner)
+        lines.insert(0, " if _unknown: raise _unknown_fields(_unknown)")
+    head = ", ".join([*positional, *(["*", *names] if names else []), *(["**_unknown"] if is_sealed else [])])
     exec(f"def __init__({head}):\n" + "\n".join(lines or [" pass"]), scope)  # noqa: S102 - names of fields
     init: Callable[..., None] = scope["__init__"]
     return init
+
+
+def closest_name(unknown: str, names: Sequence[str]) -> str | None:
+    """Return the name that was probably meant: one that begins like it, or one that is spelt like it."""
+    longer = [name for name in names if len(unknown) > 2 and name.startswith(unknown)]
+    return next(iter(longer or get_close_matches(unknown, names, n=1)), None)
+
+
+def _unknown_fields(owner: type, values: dict[str, object]) -> TypeError:
+    """Return the error for keywords that are no fields; it names the first."""
+    names, unknown = [*signature(owner).parameters], next(iter(values))
+    close = closest_name(unknown, names)
+    hint = f"it takes {', '.join(names)}" if close is None else f"did you mean {close}?"
+    return TypeError(f"{owner.__name__} has no field {unknown}; {hint}")
 
 
 class _Fields:

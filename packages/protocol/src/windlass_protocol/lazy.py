@@ -1,10 +1,7 @@
-"""Names that are imported, made or compiled on first use."""
+"""Names that are imported or made on first use."""
 
-import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib import import_module
-from typing import AnyStr, Final, cast
 
 
 def lazy_names(
@@ -47,50 +44,3 @@ def lazy_values(
         return sorted({*module, *makers})
 
     return get, names
-
-
-def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a regular expression that is compiled when it is first used.
-
-    The functions of `re` do not take it: call its methods.
-    """
-    return cast("re.Pattern[AnyStr]", _Uncompiled(partial(re.compile, pattern, flags)))
-
-
-class _Compiled:
-    """A pattern that was used: its methods are those of the compiled one."""
-
-    def __repr__(self) -> str:
-        return f"lazy_pattern({getattr(self, 'pattern')!r})"  # noqa: B009 - set when it is compiled
-
-
-class _Uncompiled(_Compiled):
-    def __init__(self, compiled: Callable[[], object]) -> None:
-        self._compiled = compiled
-
-    def __getattr__(self, name: str) -> object:
-        if name not in _METHODS:
-            raise AttributeError(f"a pattern has no attribute {name!r}")
-        compiled = self._compiled()
-        vars(self).update({method: getattr(compiled, method) for method in _METHODS})
-        # Without `__getattr__` in its class, an attribute costs as much as that of any other object.
-        object.__setattr__(self, "__class__", _Compiled)
-        return vars(self)[name]
-
-
-_METHODS: Final = frozenset(
-    {
-        "findall",
-        "finditer",
-        "flags",
-        "fullmatch",
-        "groupindex",
-        "groups",
-        "match",
-        "pattern",
-        "search",
-        "split",
-        "sub",
-        "subn",
-    }
-)

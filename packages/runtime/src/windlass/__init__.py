@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from windlass.ports.model import LLMUsage as LLMUsage
     from windlass.ports.model import ToolCallDelta as ToolCallDelta
     from windlass.runtime.compose import AgentRuntime as AgentRuntime
+    from windlass.runtime.handle import RunHandle as RunHandle
+    from windlass.runtime.handle import TypedResult as TypedResult
     from windlass.runtime.requests import Approval as Approval
     from windlass.runtime.requests import Interrupted as Interrupted
     from windlass.runtime.requests import Question as Question
-    from windlass.runtime.runs import RunHandle as RunHandle
-    from windlass.runtime.runs import TypedResult as TypedResult
     from windlass.schedules import Schedule as Schedule
     from windlass.tools import Tool as Tool
     from windlass.tools import ToolFailed as ToolFailed
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from windlass_protocol import ToolCall as ToolCall
 
 __version__ = "0.1.0"
+# How windlass_protocol.origin knows that this file is ours.
+__distribution__ = "windlass-runtime"
 
 _HOMES = {
     "windlass.agent": ("Agent",),
@@ -74,14 +76,14 @@ _HOMES = {
         "ToolCallDelta",
     ),
     "windlass.runtime.compose": ("AgentRuntime",),
+    "windlass.runtime.handle": (
+        "RunHandle",
+        "TypedResult",
+    ),
     "windlass.runtime.requests": (
         "Approval",
         "Interrupted",
         "Question",
-    ),
-    "windlass.runtime.runs": (
-        "RunHandle",
-        "TypedResult",
     ),
     "windlass.schedules": ("Schedule",),
     "windlass.tools": (

@@ -5,6 +5,7 @@ address that was checked.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from socket import SOCK_STREAM
@@ -13,7 +14,6 @@ from urllib.parse import urljoin, urlsplit
 
 from windlass.tools import ToolFailed
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 URL_CHARS_MAX: Final = 2_048
 PORTS: Final = {"http": (80, 8080), "https": (443, 8443)}
@@ -50,9 +50,9 @@ _NOT_PUBLIC_6: Final = tuple(
     IPv6Network(text)
     for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
-_LABEL: Final = lazy_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER: Final = lazy_pattern(r"(?:\d+|0x[0-9a-f]*)")
-_UNCLEAN: Final = lazy_pattern(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = re.compile(r"(?:\d+|0x[0-9a-f]*)")
+_UNCLEAN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")
 HOST_CHARS_MAX: Final = 253
 
 
@@ -102,11 +102,11 @@ def target_of(url: str, base: Target | None = None) -> Target:
         raise ToolFailed("the address contains a user name or a password; leave them out")
     port = PORTS[scheme][0] if port is None else port
     if port not in PORTS[scheme]:
-        known = " or ".join(map(str, PORTS[scheme]))
-        raise ToolFailed(f"port {port} is not allowed; over {scheme} it must be {known}")
+        ports = " or ".join(map(str, PORTS[scheme]))
+        raise ToolFailed(f"port {port} is not allowed; over {scheme} it must be {ports}")
     query = f"?{parts.query}" if parts.query else ""
     return Target(
-        scheme, _host(parts.hostname or "", parts.netloc), port, _encoded(f"{parts.path or '/'}{query}")
+        scheme, _host(parts.hostname or "", parts.netloc), port, _encode_path(f"{parts.path or '/'}{query}")
     )
 
 
@@ -162,11 +162,13 @@ def _literal(text: str) -> str:
     return check_public([str(parsed)])[0]
 
 
-def _encoded(path: str) -> str:
+def _encode_path(path: str) -> str:
     """Return a path in ASCII; percent-encoded parts stay as they are."""
     if path.isascii():
         return path
-    return "".join(one if one.isascii() else "".join(f"%{byte:02X}" for byte in one.encode()) for one in path)
+    return "".join(
+        char if char.isascii() else "".join(f"%{byte:02X}" for byte in char.encode()) for char in path
+    )
 
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -175,5 +177,5 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 async def resolve(host: str, port: int) -> list[str]:
     """Return the IP addresses of a host from the system resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
+    return [str(entry[4][0]) for entry in addresses]

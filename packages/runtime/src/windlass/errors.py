@@ -14,14 +14,15 @@ are stable, texts are not. A message never carries a payload.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
 
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_harness.retry import DELAY_MS_MAX
 from windlass_protocol import ErrorCode, ErrorKind, RetryClass
+from windlass_protocol.frozen import closest_name
 from windlass_protocol.generated import common, errors
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ class AgentError(Exception):
 
     def caused_by(self, ids: CausalIds) -> Self:
         """Return the error itself with `ids` added; ids it already has stay."""
-        known = self.causal_ids.model_dump()
-        self.causal_ids = common.CausalIds.model_validate({**ids.model_dump(), **known})
+        own_ids = self.causal_ids.model_dump()
+        self.causal_ids = common.CausalIds.model_validate({**ids.model_dump(), **own_ids})
         return self
 
     def info(self) -> ErrorInfo:
@@ -155,14 +156,14 @@ def is_for_us(error: BaseException) -> bool:
 
     Every other exception of host code, `SystemExit` included, is a failure of that code.
     """
-    from asyncio import CancelledError  # noqa: PLC0415 - slow to import
+    from asyncio import CancelledError  # noqa: PLC0415 - a recorder has no event loop
 
     return isinstance(error, CancelledError | KeyboardInterrupt | GeneratorExit)
 
 
 def is_told_to_end() -> bool:
     """Whether this task was cancelled from outside, rather than the task it awaits."""
-    from asyncio import current_task  # noqa: PLC0415 - slow to import
+    from asyncio import current_task  # noqa: PLC0415 - a recorder has no event loop
 
     task = current_task()
     return task is not None and task.cancelling() > 0
@@ -193,7 +194,7 @@ CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {
 """The class of an error by its kind, unless the code that raises it chooses another."""
 
 _LAMBDA: Final = (lambda: None).__name__
-_NAME: Final = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
 def wrong(message: str) -> Rejected:
@@ -202,26 +203,25 @@ def wrong(message: str) -> Rejected:
 
 
 def option_problem(
-    options: Mapping[str, object], known: type, *, what: str, beside: Sequence[str] = ()
+    options: Mapping[str, object], declared: type, *, what: str, beside: Sequence[str] = ()
 ) -> str | None:
-    """Return a message that names the keywords missing in the typed dictionary `known`; None if all are
+    """Return a message that names the keywords missing in the typed dictionary `declared`; None if all are
     known.
 
     `beside` are keywords of the function itself.
     """
-    names = [*beside, *known.__annotations__]
+    names = [*beside, *declared.__annotations__]
     unknown = sorted(options.keys() - set(names)) if options else ()
     if not unknown:
         return None
-    return f"{what}: unknown option {', '.join(unknown)}; it takes {', '.join(names)}{meant(unknown, names)}"
+    hint = near_names(unknown, names)
+    return f"{what}: unknown option {', '.join(unknown)}; it takes {', '.join(names)}{hint}"
 
 
-def meant(asked: Iterable[str], names: Sequence[str]) -> str:
+def near_names(unknown: Iterable[str], names: Sequence[str]) -> str:
     """Return `; did you mean …?` with the names that are close to those asked for."""
-    from difflib import get_close_matches  # noqa: PLC0415 - slow to import
-
-    found = [name for one in asked for name in get_close_matches(one[:NAME_CHARS_MAX], names, n=1)]
-    close = list(dict.fromkeys(found))[:CLOSE_NAMES_MAX]
+    matches = [closest_name(name[:NAME_CHARS_MAX], names) for name in unknown]
+    close = [name for name in dict.fromkeys(matches) if name is not None][:CLOSE_NAMES_MAX]
     return f"; did you mean {', '.join(close)}?" if close else ""
 
 
@@ -280,5 +280,5 @@ def kind_of(value: object) -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Return how an extra of this package is installed; the name on PyPI is not the project's."""
-    return f"pip install 'packages/runtime[{extra}]' in a checkout of Windlass"
+    """Return how an extra of this package is installed, also if the package came from a checkout."""
+    return f"pip install 'windlass-runtime[{extra}]'"

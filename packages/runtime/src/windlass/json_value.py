@@ -141,17 +141,19 @@ class _Walk:
 
     def _container(self, value: object, level: int) -> JsonValue:
         if _is_model(value):
-            return self.value(_dumped(value), level)
+            return self.value(_dump(value), level)
         if isinstance(value, Mapping):
             return self._mapping(cast("Mapping[object, object]", value), level)
         if isinstance(value, list | tuple):
-            return [self.value(item, level) for item in self._kept(cast("list[object]", value))]
+            return [self.value(item, level) for item in self._within_limits(cast("list[object]", value))]
         if isinstance(value, AbstractSet):
-            items = [self.value(item, level) for item in self._kept(cast("AbstractSet[object]", value))]
+            items = [
+                self.value(item, level) for item in self._within_limits(cast("AbstractSet[object]", value))
+            ]
             # A set has no order, and equal results must be equal bytes.
             return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, ensure_ascii=False))
         names = (part.name for part in fields(cast("DataclassInstance", value)))
-        return {name: self.value(getattr(value, name), level) for name in self._kept(names)}
+        return {name: self.value(getattr(value, name), level) for name in self._within_limits(names)}
 
     def _mapping(self, value: Mapping[object, object], level: int) -> JsonValue:
         room = self.form.values_max - self.values + 1
@@ -160,7 +162,7 @@ class _Walk:
         texts = {text_of(key) for key, _ in entries if isinstance(key, str)}
         body: JsonObject = {}
         pairs: list[JsonValue] = []
-        for key, item in self._kept(entries):
+        for key, item in self._within_limits(entries):
             name = _key(key)
             if name is None or name in body or (name in texts and not isinstance(key, str)):
                 pairs.append([self.value(key, level), self.value(item, level)])
@@ -168,7 +170,7 @@ class _Walk:
                 body[name] = self.value(item, level)
         return {**body, "$pairs": pairs} if pairs else body
 
-    def _kept(self, items: Iterable[T]) -> Iterator[T]:
+    def _within_limits(self, items: Iterable[T]) -> Iterator[T]:
         """Yield items until a limit is reached, also of an endless collection."""
         for item in islice(items, self.form.items_max):
             if self.values > self.form.values_max:
@@ -233,7 +235,7 @@ def _is_container(value: object) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 
 
-def _dumped(model: "BaseModel") -> object:
+def _dump(model: "BaseModel") -> object:
     try:
         return model.model_dump(mode="json", by_alias=True, warnings=False)
     except ValueError:  # a field holds a value that pydantic cannot write

@@ -26,6 +26,8 @@ WRITES_MAX: Final = 100
 SCHEDULE_LATE_MS: Final = 60_000
 """A tick of a schedule that starts later than this was missed."""
 SCHEDULE_NAME_CHARS_MAX: Final = 128
+SPEND_LIMITS_MAX: Final = 100
+"""Limits for people and teams of a store; a limit for each owner is one."""
 SCHEDULE_TICKS_MAX: Final = 1_000
 """Ticks of one schedule that are queued, or made up for; earlier ones are skipped."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
@@ -39,6 +41,12 @@ TOOL_OUTPUT_CHARS_MAX: Final = 100_000
 TOOL_TIMEOUT_MS: Final = 120_000
 TOOL_RETRIES_MAX: Final = 10
 """Calls of a tool that are made again after a failure that it marks as retryable."""
+INLINE_PART_CHARS_MAX: Final = 65_536
+"""An image or a file as it is in a record; the bytes of a larger one are in the content store."""
+ATTACHMENT_BYTES_MAX: Final = 20 * 1_048_576
+"""One image or file of a message."""
+ATTACHMENTS_CHARS_MAX: Final = 64 * 1_048_576
+"""All images and files of one message, as they came."""
 SANDBOX_FILE_BYTES_MAX: Final = 16 * 1_048_576
 """One file that is read from a sandbox, handed over, or attached to a message."""
 SANDBOX_KEPT_FILES_MAX: Final = 2_000
@@ -61,6 +69,8 @@ PROGRAM_PRINTED_CHARS_MAX: Final = 20_000
 """Text that a program may print; the rest is dropped."""
 PROGRAM_VALUE_CHARS_MAX: Final = 8_388_608
 """Characters of the value of a program as JSON; the model sees as many as of any result."""
+PROGRAM_RESULT_VALUES_MAX: Final = 350_000
+"""Values of the result of a call of a program; more do not fit into its memory."""
 PROGRAM_ARGUMENTS_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
 """Arguments of all calls that a program makes before it waits, as JSON: one record holds them."""
 PROGRAM_VARIABLES_BYTES_MAX: Final = 4_194_304
@@ -71,6 +81,8 @@ PROGRAM_REBUILT_MAX: Final = 100
 """Programs that are run again for their variables after the interpreter was replaced."""
 PROGRAM_CALLS_AT_ONCE_MAX: Final = 16
 """Calls of programs of one session that run at the same time."""
+WORKFLOW_OUTPUT_BYTES_MAX: Final = 90_000
+"""Bytes of the JSON that a workflow returns."""
 MODEL_TIMEOUT_MS: Final = 600_000
 MODEL_IDLE_TIMEOUT_MS: Final = 120_000
 """The longest pause between two chunks of a model's answer."""
@@ -138,6 +150,8 @@ SCHEMA_CHAIN_MAX: Final = 32
 PATTERN_CHARS_MAX: Final = 1_024
 PATTERN_WEIGHT_MAX: Final = 5_000
 """Size of a regular expression after its counted repetitions are expanded."""
+SCHEMA_PATTERNS_SIZE_MAX: Final = 100_000
+"""Size of all patterns of a schema once they are compiled, in pieces: about 100 MB, and 0.3 s to compile."""
 PATTERN_STEPS_PER_CHECK: Final = 50
 """Pieces of a pattern, times characters of a text, that count like one keyword: matching takes that long."""
 SUBSCRIBER_EVENTS_MAX: Final = 1_024

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.loop_watch import loop_stalls as loop_stalls
+    from windlass.adapters.loop_watch import shorten_stalls as shorten_stalls
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
     from windlass.adapters.system import hide_environment as hide_environment
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from windlass.agent.policy import allow_start as allow_start
     from windlass.engine.provider_limits import ProviderLimit as ProviderLimit
     from windlass.engine.provider_limits import ProviderLimits as ProviderLimits
+    from windlass.engine.spend_limits import SpendLimit as SpendLimit
     from windlass.feed import Feed as Feed
     from windlass.ports.clock import Clock as Clock
     from windlass.ports.feed import EventBus as EventBus
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.ports.host import StartPolicy as StartPolicy
     from windlass.ports.host import ToolPolicy as ToolPolicy
     from windlass.ports.machine import Machine as Machine
+    from windlass.ports.model import ModelPrice as ModelPrice
     from windlass.ports.store import ContentStore as ContentStore
     from windlass.ports.store import Store as Store
     from windlass.runtime.opening import open_store as open_store
@@ -45,7 +48,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
-    "windlass.adapters.loop_watch": ("loop_stalls",),
+    "windlass.adapters.loop_watch": (
+        "loop_stalls",
+        "shorten_stalls",
+    ),
     "windlass.adapters.system": (
         "SystemClock",
         "chance",
@@ -61,6 +67,7 @@ _HOMES = {
         "ProviderLimit",
         "ProviderLimits",
     ),
+    "windlass.engine.spend_limits": ("SpendLimit",),
     "windlass.feed": ("Feed",),
     "windlass.ports.clock": ("Clock",),
     "windlass.ports.feed": (
@@ -78,6 +85,7 @@ _HOMES = {
         "ToolPolicy",
     ),
     "windlass.ports.machine": ("Machine",),
+    "windlass.ports.model": ("ModelPrice",),
     "windlass.ports.store": (
         "ContentStore",
         "Store",

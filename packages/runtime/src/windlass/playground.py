@@ -11,8 +11,9 @@ run does that, not the start: a process that continues the run after a crash can
 Output sinks and event hooks get nothing of a playground run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
@@ -28,19 +29,22 @@ from windlass.engine.clocks import moment
 from windlass.engine.hooks import NO_HOOKS
 from windlass.errors import Conflict, Denied, kind_of, wrong
 from windlass.limits import PLAYGROUND_PREFIX, RECORD_BYTES_MAX
+from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.ports.catalog import RunRow
 from windlass.ports.host import ToolPolicy
-from windlass.ports.store import Journal, RunRow, SessionCopy, StoredAppend
+from windlass.ports.journal import Journal
 from windlass.refusals import bad_request, check_id, misfit, missing_port, unknown_run
-from windlass.runtime.core import CoreRuntime
+from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.start import PlaygroundStart
-from windlass.tools import Tool, answered_by
+from windlass.tools import Tool, with_function
+from windlass.tools.calling import after_few_checks
 from windlass.tools.context import ToolContext, ToolFailed
 from windlass_harness.ledger.tapes import MadeCall, TapedCall, call_key, read_tape
 from windlass_harness.loop.events import Draft
 from windlass_harness.policy import CallFacts
 from windlass_harness.record import Record, number
-from windlass_harness.views.listing import Told
+from windlass_harness.views.listing import SessionNews, content_hashes
 from windlass_harness.views.payloads import as_text, part_of, usage_model
 from windlass_harness.views.runs import RUN_ENDS, RunState, run_id_of, start_run
 from windlass_protocol import (
@@ -51,7 +55,9 @@ from windlass_protocol import (
     BudgetLimits,
     CausalIds,
     ErrorKind,
+    FilePart,
     FinishReason,
+    ImagePart,
     JsonObject,
     ModelMessage,
     PlaygroundOrigin,
@@ -74,7 +80,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import records
 
 if TYPE_CHECKING:
-    from windlass.runtime.runs import RunHandle
+    from windlass.runtime.handle import RunHandle
 
 SpecT = TypeVar("SpecT", ToolSpec, SubagentSpec)
 Size = Literal["call", "run"]
@@ -111,9 +117,9 @@ class Player:
 
     def skip(self, made: Iterable[MadeCall]) -> None:
         """Go on after calls that were answered before, in another process."""
-        for one in made:
-            if one.result is not None:
-                key = call_key(one.tool, one.arguments)
+        for call in made:
+            if call.result is not None:
+                key = call_key(call.tool, call.arguments)
                 self._given[key] = self._given.get(key, 0) + 1
 
     def was_denied(self, tool: str, arguments: JsonValue) -> bool:
@@ -128,13 +134,13 @@ class Player:
             ToolFailed: the recorded call failed or was denied, or there is no record.
         """
         key = call_key(tool, arguments)
-        known = self._results.get(key)
-        if known is None:
+        taped = self._results.get(key)
+        if taped is None:
             self.diverged += 1
             raise ToolFailed(NOT_RECORDED)
         at = self._given.get(key, 0)
         self._given[key] = at + 1
-        output = known[min(at, len(known) - 1)]
+        output = taped[min(at, len(taped) - 1)]
         if output.type in _ERRORS:
             raise ToolFailed(as_text(output.value))
         return output.value
@@ -192,9 +198,8 @@ class Playground:
         Rejected: the runtime has no journal or content store.
     """
 
-    def __init__(self, runtime: CoreRuntime) -> None:
-        self._ports = runtime.ports
-        self._start = runtime.start_playground_run
+    def __init__(self, runtime: AgentRuntime) -> None:
+        self._core, self._ports = runtime.core, runtime.core.ports
         if self._ports.store is None:
             raise missing_port("run journal")
         if self._ports.content is None:
@@ -270,18 +275,21 @@ class Playground:
         if size not in get_args(Size) or calls not in get_args(Calls):
             raise bad_request(f"size is call or run, and calls is recorded or real; found {size}, {calls}")
         row, step = await self._step(run_id, step_index)
-        said = _messages_in(step)
+        messages_now = _messages_in(step)
         if messages is not None:
-            said = check_messages(messages)
+            stored = attachment_hashes(messages_now)
+            messages_now = check_messages(messages)
+            if attachment_hashes(messages_now) - stored:
+                raise bad_request("messages: an image or a file has a content that the step did not have")
             if calls == "real":
                 # The hooks of the agent add their texts again.
-                said = _without(said, step.added)
+                messages_now = _without(messages_now, step.added)
         elif calls == "recorded":
-            said = (*said, *(UserMessage(content=text) for text in step.added))
-        if not said or isinstance(said[-1], AssistantMessage):
+            messages_now = (*messages_now, *(UserMessage(content=text) for text in step.added))
+        if not messages_now or isinstance(messages_now[-1], AssistantMessage):
             raise bad_request("the last message must be of the user or of a tool: the model answers it")
         package = _without_effects(_package_in(step), calls=calls)
-        package = self._changed(package, instructions=instructions, tools=tools, model=model)
+        package = self._change_package(package, instructions=instructions, tools=tools, model=model)
         if temperature is not None:
             package = _with_temperature(package, temperature)
         new_id = new_run_id or f"{PLAYGROUND_PREFIX}{self._ports.machine.new_id()}"
@@ -294,21 +302,22 @@ class Playground:
             run_id=check_id(new_id, "new_run_id"),
             agent_id=row.agent_id,
             session_id=new_id,
-            input=_asked(said) or "(no text)",
+            input=_last_user_text(messages_now) or "(no text)",
             budget=BudgetLimits(max_steps=1, max_tool_calls=0) if size == "call" else package.budget,
             mode=step.run.mode,
             owner=row.owner,
             source=source,
         )
-        session = self._session(row, step, request, said)
-        package = check_package(package)
-        asked: JsonObject = {
+        session = self._session(row, step, request, messages_now)
+        package = await after_few_checks(partial(check_package, package))
+        change: JsonObject = {
             **origin.model_dump(mode="json", by_alias=True),
             "package": fingerprint(package),
-            "messages": sha256(_wire(said)).hexdigest(),
+            "messages": sha256(_wire(messages_now)).hexdigest(),
         }
         opening: JsonObject = {"taint": [*sorted(step.state.session.taint)]}
-        return await self._start(request, PlaygroundStart(package, origin, session, asked, opening))
+        start = PlaygroundStart(package, origin, session, change, opening)
+        return await self._core.starts.start(request, playground=start)
 
     async def _step(self, run_id: str, step_index: int) -> tuple[RunRow, ReadStep]:
         ports = self._ports
@@ -324,7 +333,7 @@ class Playground:
             raise _unknown_step(row.run_id, step_index)
         return row, step
 
-    def _changed(
+    def _change_package(
         self,
         package: RuntimePackage,
         *,
@@ -343,7 +352,7 @@ class Playground:
         if name not in allowed:
             raise _not_allowed(name, allowed)
         if name != _name(route):
-            settings = {key: one for key, one in (route.settings or {}).items() if key != "fallbacks"}
+            settings = {key: value for key, value in (route.settings or {}).items() if key != "fallbacks"}
             route_id, _, model_id = name.partition("/")
             route = ProviderRoute(route_id=route_id, model_id=model_id, settings=settings or None)
         update: dict[str, object] = {"provider_route": route}
@@ -351,19 +360,19 @@ class Playground:
             update["agent"] = package.agent.model_copy(update={"instructions": instructions or None})
         if tools is not None:
             specs = (*(package.tools or ()), *(package.subagents or ()))
-            unknown = tools.keys() - {one.name for one in specs}
+            unknown = tools.keys() - {spec.name for spec in specs}
             if unknown:
                 raise bad_request(f"the step has no tool {', '.join(sorted(unknown))}")
-            update["tools"] = _described(package.tools or (), tools)
-            update["subagents"] = _described(package.subagents or (), tools)
+            update["tools"] = _with_descriptions(package.tools or (), tools)
+            update["subagents"] = _with_descriptions(package.subagents or (), tools)
         return package.model_copy(update=update)
 
     def _session(
-        self, row: RunRow, step: ReadStep, request: RunRequest, said: Sequence[ModelMessage]
+        self, row: RunRow, step: ReadStep, request: RunRequest, messages: Sequence[ModelMessage]
     ) -> SessionCopy:
         """Return the session of a playground run: the state of its origin, and the messages."""
         now, redactor = moment(self._ports.machine.clock), self._ports.scribe.redactor
-        raw = _wire(said)
+        raw = _wire(messages)
         size = len(raw)
         if size > _MESSAGES_BYTES_MAX:
             raise bad_request(f"messages too large: {size:,} bytes, limit {_MESSAGES_BYTES_MAX:,}")
@@ -383,10 +392,10 @@ class Playground:
         records = [
             number(masked(draft), new_id, seq=seq, epoch=_EPOCH) for seq, draft in enumerate(drafts, 1)
         ]
-        told = Told(
+        facts = SessionNews(
             now.at,
             now.at,
-            title=redactor.text(_asked(said)),
+            title=redactor.text(_last_user_text(messages)),
             agent_id=row.agent_id,
             owner=row.owner,
             parent=row.session_id,
@@ -396,8 +405,9 @@ class Playground:
         return SessionCopy(
             new_id,
             (StoredAppend(tuple(records), _EPOCH),),
-            told,
+            facts,
             copied_from=row.session_id,
+            uses=content_hashes(records),
         )
 
 
@@ -409,7 +419,7 @@ def models_of(ports: RuntimePorts) -> tuple[str, ...]:
     packages = [
         registered.package for name in ports.registry.names if (registered := ports.registry.agent(name))
     ]
-    routes = (route for one in packages for route in (one.provider_route, *fallback_routes(one)))
+    routes = (route for package in packages for route in (package.provider_route, *fallback_routes(package)))
     return tuple(sorted({_name(route) for route in routes}))
 
 
@@ -449,34 +459,34 @@ def _messages_in(step: ReadStep) -> tuple[ModelMessage, ...]:
 
 
 def _temperature(package: RuntimePackage) -> float | None:
-    found = (package.provider_route.settings or {}).get("temperature")
-    return found if isinstance(found, int | float) else None
+    value = (package.provider_route.settings or {}).get("temperature")
+    return value if isinstance(value, int | float) else None
 
 
 def _answer(after: Iterable[Record]) -> StepAnswer | None:
     """Return the answer of a step from the records after its start; None if there is none yet."""
-    found, is_over = StepAnswer(), False
+    answer, is_over = StepAnswer(), False
     for record in after:
         match record.body:
             case records.ReasoningCompleted() as body:
-                found = replace(found, reasoning=body.reasoning)
+                answer = replace(answer, reasoning=body.reasoning)
             case records.MessageCompleted() as body:
-                found = replace(found, text=body.message or "")
+                answer = replace(answer, text=body.message or "")
             case records.ActionsRequested(parent_call_id=None) as body:
-                found = replace(found, calls=tuple(part_of(action) for action in body.actions))
+                answer = replace(answer, calls=tuple(part_of(action) for action in body.actions))
             case records.StepCompleted() as body:
-                found = replace(
-                    found,
+                answer = replace(
+                    answer,
                     finish_reason=body.finish_reason,
                     usage=usage_model(body.usage),
                     latency_ms=body.latency_ms,
                 )
                 is_over = True
             case records.StepFailed() as body:
-                found, is_over = replace(found, error=body.message), True
+                answer, is_over = replace(answer, error=body.message), True
             case _:
                 pass
-    return found if is_over else None
+    return answer if is_over else None
 
 
 # changes
@@ -494,37 +504,51 @@ def check_messages(messages: object) -> tuple[ModelMessage, ...]:
         raise bad_request(f"messages must be a list, found {kind_of(messages)}")
     problem = ""
     try:
-        said = _MESSAGES.validate_python(messages)
+        checked = _MESSAGES.validate_python(messages)
     except ValidationError as error:
-        said, problem = (), misfit(error, "messages", value={})
+        checked, problem = (), misfit(error, "messages", value={})
     if problem:
         raise bad_request(problem)
-    asked: set[str] = set()
-    for at, message in enumerate(said):
+    call_ids: set[str] = set()
+    for at, message in enumerate(checked):
         if message.role == "assistant" and not isinstance(message.content, str):
-            asked |= {part.tool_call_id for part in message.content if isinstance(part, ToolCallPart)}
+            call_ids |= {part.tool_call_id for part in message.content if isinstance(part, ToolCallPart)}
         if message.role == "tool":
             for part in message.content:
                 call_id = getattr(part, "tool_call_id", None)
-                if call_id is not None and call_id not in asked:
+                if call_id is not None and call_id not in call_ids:
                     raise bad_request(f"message {at:,} has the result of a call that no message asks for")
-    return said
+    return checked
 
 
-def _wire(said: Sequence[ModelMessage]) -> bytes:
-    return to_json([one.model_dump(mode="json", by_alias=True) for one in said])
+def attachment_hashes(messages: Iterable[ModelMessage]) -> Set[str]:
+    """Return the hashes of the stored images and files of messages."""
+    contents = [message.content for message in messages if isinstance(message, UserMessage)]
+    parts = [part for content in contents if not isinstance(content, str) for part in content]
+    return {
+        part.content.hash
+        for part in parts
+        if isinstance(part, ImagePart | FilePart) and part.content is not None
+    }
 
 
-def _without(said: Sequence[ModelMessage], added: Sequence[str]) -> tuple[ModelMessage, ...]:
+def _wire(messages: Sequence[ModelMessage]) -> bytes:
+    return to_json([message.model_dump(mode="json", by_alias=True) for message in messages])
+
+
+def _without(messages: Sequence[ModelMessage], added: Sequence[str]) -> tuple[ModelMessage, ...]:
     """Return messages without the texts that hooks added at their end."""
     count = len(added)
-    last = [one.content if isinstance(one, UserMessage) else None for one in said[len(said) - count :]]
-    return tuple(said[: len(said) - count]) if count and last == list(added) else tuple(said)
+    last = [
+        message.content if isinstance(message, UserMessage) else None
+        for message in messages[len(messages) - count :]
+    ]
+    return tuple(messages[: len(messages) - count]) if count and last == list(added) else tuple(messages)
 
 
-def _asked(said: Sequence[ModelMessage]) -> str:
+def _last_user_text(messages: Sequence[ModelMessage]) -> str:
     """Return the text of the last message of the user."""
-    for message in reversed(said):
+    for message in reversed(messages):
         if isinstance(message, UserMessage):
             if isinstance(message.content, str):
                 return message.content
@@ -540,10 +564,12 @@ def _without_effects(package: RuntimePackage, *, calls: Calls) -> RuntimePackage
     return package.model_copy(update=update)
 
 
-def _described(specs: Iterable[SpecT], tools: Mapping[str, str]) -> tuple[SpecT, ...] | None:
+def _with_descriptions(specs: Iterable[SpecT], tools: Mapping[str, str]) -> tuple[SpecT, ...] | None:
     """Return the specs that have a description, with it."""
-    found = (one.model_copy(update={"description": tools[one.name]}) for one in specs if one.name in tools)
-    return tuple(found) or None
+    described = (
+        spec.model_copy(update={"description": tools[spec.name]}) for spec in specs if spec.name in tools
+    )
+    return tuple(described) or None
 
 
 def _with_temperature(package: RuntimePackage, temperature: object) -> RuntimePackage:
@@ -558,7 +584,7 @@ def _with_temperature(package: RuntimePackage, temperature: object) -> RuntimePa
 # recorded calls
 
 
-async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:
+async def rehearse(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:
     """Return the binding of a playground run: with recorded calls, no tool of the agent can be executed.
 
     Raises:
@@ -570,7 +596,7 @@ async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Bin
     player = await _player(run, origin, ports)
     # A program acts through its calls alone, which are answered here too.
     tools = {
-        name: tool if tool.program is not None else _taped(tool, player)
+        name: tool if tool.program is not None else _tape_of(tool, player)
         for name, tool in binding.tools.items()
     }
     policy = RehearsedPolicy(binding.policy)
@@ -580,42 +606,42 @@ async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Bin
 async def _player(run: RunState, origin: PlaygroundOrigin, ports: RuntimePorts) -> Player:
     """Return the recorded calls, at the place after the step and after the calls of the run so far."""
     assert ports.store is not None, "a run has a journal"
-    known: list[TapedCall] = []
+    calls: list[TapedCall] = []
     made: list[MadeCall] = []
     above: PlaygroundOrigin | None = origin
     while above is not None:
         # A playground run of a playground run knows what was recorded for both.
-        records, cut = await _recorded(ports.store, above)
-        known = [*read_tape(records, above.run_id).calls, *known]
+        records, cut = await _read_recorded(ports.store, above)
+        calls = [*read_tape(records, above.run_id).calls, *calls]
         made += read_tape(records[:cut], above.run_id).made
         above = _origin_in(records, above.run_id)
-    player = Player(known)
+    player = Player(calls)
     player.skip(made)
     own = [record async for page in pages_of(ports.store, run.session_id) for record in page]
     player.skip(read_tape(own, run.run_id).made)
     return player
 
 
-async def _recorded(journal: Journal, origin: PlaygroundOrigin) -> tuple[list[Record], int]:
+async def _read_recorded(journal: Journal, origin: PlaygroundOrigin) -> tuple[list[Record], int]:
     """Return the records of a recorded run and of its session before it, and how many precede the step."""
-    found: list[Record] = []
+    entries: list[Record] = []
     cut = 0
     async for page in pages_of(journal, origin.session_id):
         for record in page:
-            found.append(record)
+            entries.append(record)
             is_own = run_id_of(record) == origin.run_id
             if is_own and record.type == "step.started" and record.data.get("stepIndex") == origin.step_index:
-                cut = len(found)
+                cut = len(entries)
             if is_own and record.type in RUN_ENDS:
-                return found, cut
-    if not any(_starts(one, origin.run_id) for one in found):
+                return entries, cut
+    if not any(_starts(record, origin.run_id) for record in entries):
         raise unknown_run(origin.run_id)
-    return found, cut
+    return entries, cut
 
 
 def _origin_in(records: Iterable[Record], run_id: str) -> PlaygroundOrigin | None:
     """Return the origin of a run that is a playground run itself."""
-    started = (start_run(one) for one in records if _starts(one, run_id))
+    started = (start_run(record) for record in records if _starts(record, run_id))
     return next((run.playground for run in started if run is not None), None)
 
 
@@ -623,13 +649,13 @@ def _starts(record: Record, run_id: str) -> bool:
     return record.type == "run.started" and run_id_of(record) == run_id
 
 
-def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
+def _tape_of(tool: Tool[..., object], player: Player) -> Tool[..., object]:
     async def play(arguments: JsonObject, context: ToolContext) -> object:
         if player.was_denied(tool.name, arguments):
             raise ToolFailed(_DENIED)
         return player.answer(tool.name, arguments)
 
-    return replace(answered_by(tool, play), approval=ApprovalRule.POLICY, approval_key=None)
+    return replace(with_function(tool, play), approval=ApprovalRule.POLICY, approval_key=None)
 
 
 class RehearsedPolicy:

@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 from contextlib import suppress
+from errno import EINVAL
 from pathlib import Path
-from stat import S_IFREG, S_IMODE, S_ISDIR
+from stat import S_IFREG, S_IMODE, S_ISDIR, S_ISREG
 from typing import Final
 
 _LOG: Final = logging.getLogger("windlass.store")
@@ -17,9 +18,17 @@ _OTHERS: Final = 0o077
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Return a file descriptor; others than the owner cannot use the file, whatever the umask."""
+    """Return a file descriptor; others than the owner cannot use the file, whatever the umask.
+
+    Raises:
+        OSError: the file cannot be opened, or is a device or a pipe, which keeps its rights.
+    """
     handle = os.open(path, flags, FILE_MODE)
-    mode = S_IMODE(os.fstat(handle).st_mode)
+    status = os.fstat(handle).st_mode
+    if not S_ISREG(status):
+        os.close(handle)
+        raise OSError(EINVAL, "it is not a regular file", str(path))
+    mode = S_IMODE(status)
     if mode & _OTHERS or mode & FILE_MODE != FILE_MODE:
         # The umask can take rights away from a new file; an existing file can have too many.
         with suppress(OSError):
@@ -102,13 +111,13 @@ def tighten(path: str | Path) -> None:
     Only for paths that Windlass names; a folder that the user chose keeps its permissions.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return
-    mode = S_IMODE(found.st_mode)
+    mode = S_IMODE(status.st_mode)
     if not mode & _OTHERS:
         return
-    what = "folder" if S_ISDIR(found.st_mode) else "file"
+    what = "folder" if S_ISDIR(status.st_mode) else "file"
     try:
         os.chmod(path, mode & ~_OTHERS)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -15,7 +16,7 @@ from windlass.errors import (
     Unavailable,
     UnknownName,
     kind_of,
-    meant,
+    near_names,
     option_problem,
     unicode_problem,
 )
@@ -25,20 +26,20 @@ from windlass_protocol import (
     CodecError,
     CodecLimits,
     ErrorKind,
+    PriceGap,
     RetryClass,
     RunStatus,
     canonical,
 )
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.generated import common, runs
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import BIDI_CONTROLS, FREE_LEVELS_MAX, ID_CHARS_MAX
 
 if TYPE_CHECKING:
     from pydantic import JsonValue, ValidationError
 
-    from windlass.ports.store import SettledRequest
+    from windlass.ports.listing import SettledRequest
     from windlass_protocol import (
         InputRequest,
         InputResponse,
@@ -92,18 +93,18 @@ def invalid_package(message: str, run_id: str | None = None) -> Rejected:
     )
 
 
-def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = None) -> Rejected:
+def unknown_agent(agent_id: str, agent_ids: Sequence[str], *, run_id: str | None = None) -> Rejected:
     """Return the error for a request that names an agent this runtime does not have."""
-    names = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
-    more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
+    names = ", ".join(agent_ids[:NAMES_SHOWN_MAX]) or "none"
+    more = f" and {len(agent_ids) - NAMES_SHOWN_MAX} more" if len(agent_ids) > NAMES_SHOWN_MAX else ""
     return invalid_package(
-        f"unknown agent: {shown(agent_id, NAME_SHOWN_CHARS_MAX)}; this runtime has {names}{more}; "
+        f"unknown agent: {printable(agent_id, NAME_SHOWN_CHARS_MAX)}; this runtime has {names}{more}; "
         "add it to the agents of the runtime",
         run_id,
     )
 
 
-def refused_change(message: str) -> Conflict:
+def change_conflict(message: str) -> Conflict:
     """Return the error for a change of a document that its present state does not allow."""
     return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
 
@@ -111,13 +112,13 @@ def refused_change(message: str) -> Conflict:
 def unknown_document(what: str, name: str) -> Conflict:
     """Return the error for a name that no document has; `what` is its kind, such as `schedule`."""
     return UnknownName(
-        f"unknown {what}: {shown(name, NAME_SHOWN_CHARS_MAX)}",
+        f"unknown {what}: {printable(name, NAME_SHOWN_CHARS_MAX)}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
     )
 
 
-def contended(what: str) -> Unavailable:
+def too_many_writers(what: str) -> Unavailable:
     """Return the error for a document that other processes changed at each of `WRITES_MAX` attempts."""
     return Unavailable(
         f"{what} is being changed by others: try again",
@@ -141,21 +142,45 @@ def missing_provider(route_id: str, run_id: str | None = None, *, known: Sequenc
 
     `known` are the routes that exist.
     """
-    name = shown(route_id, NAME_SHOWN_CHARS_MAX)
+    name = printable(route_id, NAME_SHOWN_CHARS_MAX)
     routes = f"; known routes: {', '.join(known[:NAMES_SHOWN_MAX])}" if known else ""
     return Unavailable(
         f"missing provider adapter for package route {name}{routes}; add your own with "
-        f'providers={{"{name}": …}}, or give the agent an object as its model{meant([route_id], known)}',
+        f'providers={{"{name}": …}}, or give the agent an object as its model{near_names([route_id], known)}',
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
+def missing_price(
+    agent_id: str, model: str, gap: PriceGap, *, reason: str, run_id: str | None = None
+) -> Rejected:
+    """Return the error for a model without a price where money is limited."""
+    name = printable(model, NAME_SHOWN_CHARS_MAX)
+    return Rejected(
+        f"{reason}, and model {name} of agent {printable(agent_id, NAME_SHOWN_CHARS_MAX)} has no price: "
+        f'{PRICE_GAPS[gap]}; add one with prices={{"{name}": {{"input": …, "output": …}}}} to the agent, in '
+        "dollars per million tokens, or under [prices] in windlass.toml; 0 if it is free",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
+PRICE_GAPS: Final[Mapping[PriceGap, str]] = {
+    PriceGap.NO_PRICES: "its server is not in the price table",
+    PriceGap.UNLISTED: "the price table does not have it",
+    PriceGap.UNUSABLE: "its usage is incomplete or contradicts itself",
+    PriceGap.NO_USAGE: "its provider reported no usage",
+}
+"""Why a model call has no price, in words."""
+
+
 def missing_agent(agent_id: str) -> Unavailable:
     """Return the error for a subagent run if the calling agent (and so its policy) is not in this process."""
     return Unavailable(
-        f"the policy of the calling agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not in this process",
+        f"the policy of the calling agent {printable(agent_id, NAME_SHOWN_CHARS_MAX)} is not in this process",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )
@@ -163,7 +188,7 @@ def missing_agent(agent_id: str) -> Unavailable:
 
 def missing_deps(agent_id: str, problem: str | None = None) -> Unavailable:
     """Return the error for a run that continues here without its dependencies; `problem` is an exception."""
-    name = shown(agent_id, NAME_SHOWN_CHARS_MAX)
+    name = printable(agent_id, NAME_SHOWN_CHARS_MAX)
     why = (
         f"the dependencies of agent {name} are not in this process; start the run again with deps=…, or open "
         "the runtime with a factory: deps={agent: factory}"
@@ -177,7 +202,7 @@ def missing_deps(agent_id: str, problem: str | None = None) -> Unavailable:
 
 def unmet_deps(agent_id: str, missing: str, run_id: str) -> Rejected:
     """Return the error for a start of an agent without the dependencies that it or a subagent needs."""
-    name, needs = shown(agent_id, NAME_SHOWN_CHARS_MAX), shown(missing, NAME_SHOWN_CHARS_MAX)
+    name, needs = printable(agent_id, NAME_SHOWN_CHARS_MAX), printable(missing, NAME_SHOWN_CHARS_MAX)
     who = f"agent {name}" if missing == agent_id else f"subagent {needs} of agent {name}"
     return Rejected(
         f"{who} needs dependencies: pass deps=… to run or start, write Agent(…, deps=factory), or open the "
@@ -200,7 +225,7 @@ def runtime_closed() -> Unavailable:
 def unknown_run(run_id: str) -> Conflict:
     """Return the error for a run id that the store does not have."""
     return UnknownName(
-        f"unknown run: {shown(run_id, NAME_SHOWN_CHARS_MAX)}",
+        f"unknown run: {printable(run_id, NAME_SHOWN_CHARS_MAX)}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.REPAIR_NEEDED,
         causal_ids=common.CausalIds(run_id=run_id),
@@ -215,16 +240,16 @@ def not_begun(run_id: str) -> Conflict:
 def unknown_session(session_id: str) -> Conflict:
     """Return the error for a session id that the store does not have."""
     return UnknownName(
-        f"unknown session: {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
+        f"unknown session: {printable(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(session_id=session_id),
     )
 
 
-def taken_run(run_id: str, differs: str) -> Conflict:
+def run_id_in_use(run_id: str, differs: str) -> Conflict:
     """Return the error for a run id that another request used already."""
-    name = shown(run_id, NAME_SHOWN_CHARS_MAX)
+    name = printable(run_id, NAME_SHOWN_CHARS_MAX)
     return Conflict(
         f"run_id {name} is already registered with this runtime, with another request: {differs}; choose "
         "another id, or read that run",
@@ -237,7 +262,7 @@ def taken_run(run_id: str, differs: str) -> Conflict:
 def not_retryable(run_id: str, why: str) -> Conflict:
     """Return the error for a run that cannot be retried."""
     return Conflict(
-        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be retried: {why}",
+        f"run {printable(run_id, NAME_SHOWN_CHARS_MAX)} cannot be retried: {why}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(run_id=run_id),
@@ -247,14 +272,14 @@ def not_retryable(run_id: str, why: str) -> Conflict:
 def not_undoable(run_id: str, why: str) -> Conflict:
     """Return the error for a run that cannot be undone."""
     return Conflict(
-        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be undone: {why}",
+        f"run {printable(run_id, NAME_SHOWN_CHARS_MAX)} cannot be undone: {why}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
-def kept_name(what: str) -> Rejected:
+def reserved_id(what: str) -> Rejected:
     """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(
         f"{what} begins with a prefix that is reserved for subagents; choose one that begins neither with "
@@ -301,7 +326,7 @@ def policy_failed(problem: str, run_id: str, *, source: SourceRef | None) -> Den
     )
 
 
-def refused_answer(
+def answer_error(
     request: InputRequest | None, response: InputResponse, *, problem: str, session_id: str
 ) -> Conflict | Denied | Rejected:
     """Return the error for an invalid answer to a request."""
@@ -323,23 +348,22 @@ def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
         return "; the answer must name its responder"
     names = {response.responder, *(response.roles or ())}
     if request.responders is not None and names.isdisjoint(request.responders):
-        return f"; it may be answered by: {listed(request.responders)}"
+        return f"; it may be answered by: {list_names(request.responders)}"
     options = [option.id for option in request.options or ()]
     if response.option_id in options:
         return ""
     if not options:
         return "; it takes a text"
-    return f"; the options are {listed(options)}{meant([response.option_id or response.text or ''], options)}"
+    hint = near_names([response.option_id or response.text or ""], options)
+    return f"; the options are {list_names(options)}{hint}"
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Return names for a message; of many, the first ones."""
-    return ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
+    return ", ".join(printable(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
 
 
-def answered_already(
-    first: InputResponse, session_id: str, *, at: str | None, agent_id: str | None
-) -> Conflict:
+def second_answer(first: InputResponse, session_id: str, *, at: str | None, agent_id: str | None) -> Conflict:
     """Return the error for a second answer while the first is still in the inbox; it names the first."""
     waits_for = "the process that drives the run" if agent_id is None else f"a process with agent {agent_id}"
     when = "" if at is None else f", at {at}"
@@ -354,15 +378,15 @@ def answered_already(
 
 def _chosen(option_id: str | None, responder: str | None) -> str:
     """Return the option and the responder of an answer for a message."""
-    option = "" if option_id is None else f" ({shown(option_id, NAME_SHOWN_CHARS_MAX)})"
-    return option + ("" if responder is None else f" by {shown(responder, NAME_SHOWN_CHARS_MAX)}")
+    option = "" if option_id is None else f" ({printable(option_id, NAME_SHOWN_CHARS_MAX)})"
+    return option + ("" if responder is None else f" by {printable(responder, NAME_SHOWN_CHARS_MAX)}")
 
 
 def removed_tool(name: str, session_id: str, request_id: str, *, agent_id: str | None) -> Conflict:
     """Return the error for an approval of a call that the agent of this process cannot make."""
     return Conflict(
-        f"agent {agent_id} has no tool {shown(name, NAME_SHOWN_CHARS_MAX)} any more: deploy the agent with "
-        "this tool and answer again, or deny the call",
+        f"agent {agent_id} has no tool {printable(name, NAME_SHOWN_CHARS_MAX)} any more: deploy the agent "
+        "with this tool and answer again, or deny the call",
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         causal_ids=common.CausalIds(session_id=session_id, request_id=request_id),
@@ -372,23 +396,23 @@ def removed_tool(name: str, session_id: str, request_id: str, *, agent_id: str |
 def playground_session(session_id: str) -> Conflict:
     """Return the error for a message or another run in the session of a playground run."""
     return Conflict(
-        f"session {shown(session_id, NAME_SHOWN_CHARS_MAX)} belongs to a playground run and takes no other "
-        "run or message: run the step again in the playground, or go on in the session of its origin",
+        f"session {printable(session_id, NAME_SHOWN_CHARS_MAX)} belongs to a playground run and takes no "
+        "other run or message: run the step again in the playground, or go on in the session of its origin",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(session_id=session_id),
     )
 
 
-def settled_already(found: SettledRequest) -> Conflict:
+def closed_request(request: SettledRequest) -> Conflict:
     """Return the error for an answer to a request that is closed: it says what closed it."""
-    chosen = _chosen(found.option_id, found.responder)
+    chosen = _chosen(request.option_id, request.responder)
     return Conflict(
-        f"the request is already settled: {found.outcome.value}{chosen}, at {found.at}",
+        f"the request is already settled: {request.outcome.value}{chosen}, at {request.at}",
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(
-            session_id=found.session_id, run_id=found.run_id or None, request_id=found.request_id
+            session_id=request.session_id, run_id=request.run_id or None, request_id=request.request_id
         ),
     )
 
@@ -399,7 +423,7 @@ def no_value(result: RunResult) -> AgentError:
     error = result.error
     if error is not None:
         kind = _CLASSES[error.code]
-        found = kind(
+        refusal = kind(
             error.message,
             kind=error.kind,
             retry=error.retry,
@@ -408,7 +432,7 @@ def no_value(result: RunResult) -> AgentError:
             source=error.source,
             retry_after_ms=error.retry_after_ms,
         )
-        return found.caused_by(error.causal_ids or ids).caused_by(ids)
+        return refusal.caused_by(error.causal_ids or ids).caused_by(ids)
     if result.status is RunStatus.CANCELLED:
         why = "" if result.reason is None else f": {result.reason}"
         return Conflict(
@@ -438,14 +462,14 @@ _WRITE: Final[Mapping[str, str]] = {
     "message": "a string, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
 }
 """The expected value by field name, for error messages."""
-_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff{BIDI_CONTROLS}]{{1,{ID_CHARS_MAX}}}")
+_ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff{BIDI_CONTROLS}]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_options(
-    options: Mapping[str, object], known: type, *, what: str, beside: Sequence[str] = ()
+    options: Mapping[str, object], declared: type, *, what: str, beside: Sequence[str] = ()
 ) -> None:
-    """Refuse a keyword that is neither in the typed dictionary `known` nor in `beside`."""
-    problem = option_problem(options, known, what=what, beside=beside)
+    """Refuse a keyword that is neither in the typed dictionary `declared` nor in `beside`."""
+    problem = option_problem(options, declared, what=what, beside=beside)
     if problem is not None:
         raise bad_setup(problem)
 
@@ -489,9 +513,9 @@ def misfit(error: ValidationError, what: str, *, value: Mapping[str, object]) ->
     steps = first.path.split("/")[1:3] or names or ["the value"]
     # Keys inside free JSON come from the caller and may hold secrets: only the field and an index are named.
     steps[0] = _SPOKEN.get(steps[0], steps[0])
-    place = ".".join(steps if steps[-1].isdigit() else steps[:1])
+    field = ".".join(steps if steps[-1].isdigit() else steps[:1])
     remedy = f"; write {_WRITE[steps[0]]}" if steps[0] in _WRITE else ""
-    return f"{what}: {place} is not valid: {first.message}{remedy}"
+    return f"{what}: {field} is not valid: {first.message}{remedy}"
 
 
 def check_items(value: Iterable[T], kind: type, *, what: str, words: str) -> tuple[T, ...]:
@@ -570,20 +594,26 @@ def check_name(value: object, what: str) -> str:
 
 def check_request(request: object) -> None:
     """Refuse a value that is not a RunRequest, and a request with an empty message."""
-    words = "a RunRequest; start() takes an agent and a message"
-    if not check_given(request, runs.RunRequest, what="a request", words=words).input:
+    expected = "a RunRequest; start_run() takes an agent and a message too"
+    if not check_given(request, runs.RunRequest, what="a request", words=expected).input:
         raise bad_request("the message is empty: it must hold at least one part")
 
 
 def check_json(request: RunRequest) -> None:
     """Refuse texts that are not valid Unicode, and metadata and input that fit a record but not an event."""
     for name in ("input", "context", "goal_id", "goal_description"):
-        given = getattr(request, name)
-        for text in (given,) if isinstance(given, str) else given or ():
-            if isinstance(text, str) and (found := unicode_problem(text)) is not None:
-                raise bad_request(f"{_SPOKEN.get(name, name)} is not valid Unicode: {found}", request.run_id)
+        json_value = getattr(request, name)
+        for text in (json_value,) if isinstance(json_value, str) else json_value or ():
+            if isinstance(text, str) and (problem := unicode_problem(text)) is not None:
+                raise bad_request(
+                    f"{_SPOKEN.get(name, name)} is not valid Unicode: {problem}", request.run_id
+                )
     free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
     for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
+        if name == "input":
+            for part in value:
+                # What is plain ASCII is a valid text, however large.
+                part |= {key: "" for key in ("image", "data") if str(part.get(key, "")).isascii()}
         check_free_json(value, name, request.run_id)
 
 

@@ -14,6 +14,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 from zoneinfo import ZoneInfo
 
+from windlass.catalog.reading import documents_page
 from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.limits import (
     SCHEDULE_LATE_MS,
@@ -23,14 +24,15 @@ from windlass.limits import (
     WRITES_MAX,
 )
 from windlass.ports.clock import Clock
-from windlass.ports.store import SCHEDULE, Document, Store
+from windlass.ports.documents import SCHEDULE, Document
+from windlass.ports.store import Store
 from windlass.refusals import (
     bad_setup,
     check_given,
     check_id,
     check_name,
     check_part,
-    contended,
+    too_many_writers,
     unknown_document,
 )
 from windlass_harness.times import stamp_of
@@ -368,7 +370,7 @@ class Schedules:
                 )
             if await self._write(new):
                 return new.info()
-        raise contended(f"schedule {schedule.name}")
+        raise too_many_writers(f"schedule {schedule.name}")
 
     async def get(self, name: str) -> ScheduleInfo:
         """Return a schedule.
@@ -403,15 +405,14 @@ class Schedules:
         self, *, owner: str | None = None, after: str | None = None, limit: int = 100
     ) -> "Page[ScheduleInfo]":
         """Return a page of schedules, by name; with an owner, only theirs."""
-        from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
         def made(document: Document) -> ScheduleInfo | None:
-            info = self._listed_info(document)
+            info = self._info_of(document)
             return info if owner in (None, info.owner) else None
 
         return await documents_page(self._store, SCHEDULE, made, after=after, limit=limit)
 
-    def _listed_info(self, document: Document) -> ScheduleInfo:
+    def _info_of(self, document: Document) -> ScheduleInfo:
         """Return a schedule of a list; one that cannot be read on this machine has an error that says why."""
         try:
             return _Stored.read(document).info()
@@ -423,17 +424,18 @@ class Schedules:
             error = self._starter.hide(failure.message)
             return ScheduleInfo.model_validate({**facts, **counts, "queued": 0, "error": error})
 
-    async def run_now(self, name: str) -> str:
+    async def run_now(self, name: str, *, at: datetime | None = None) -> str:
         """Start a run of a schedule at once, beside its ticks; return the id of the run.
 
-        A second call within the same second is the same run. The next tick comes as before.
+        A second call within the same second is the same run, and so is one with the same `at`. The next tick
+        comes as before.
 
         Raises:
             Conflict: there is no schedule with this name.
             AgentError: the run was refused, or its provider is away.
         """
         stored = await self._existing(name)
-        now_ms = self._now_ms()
+        now_ms = self._now_ms() if at is None else _ms_of(at)
         # Ids have whole seconds, and so has the request: otherwise the second one would be another request.
         request = _request(replace(stored, state=replace(stored.state, tick_ms=now_ms - now_ms % 1_000)))
         await self._starter.start(request)
@@ -474,7 +476,7 @@ class Schedules:
                 return await self._store.drop_document(before.document())
             except Conflict:
                 continue
-        raise contended(f"schedule {name}")
+        raise too_many_writers(f"schedule {name}")
 
     async def start_due(self) -> None:
         """Start the runs of the ticks that are due."""
@@ -544,7 +546,7 @@ class Schedules:
             after = change(self._now_ms(), before)
             if after is before or await self._write(after):
                 return after.info()
-        raise contended(f"schedule {name}")
+        raise too_many_writers(f"schedule {name}")
 
     async def _write(self, stored: _Stored) -> bool:
         """Write a schedule; return False if another process has changed it."""

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+import windlass as _windlass
 from windlass_protocol.lazy import lazy_names as _lazy_names
+from windlass_protocol.origin import check_origin as _check_origin
 
 if TYPE_CHECKING:
     from windlass_server.app import create_app as create_app
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from windlass_server.transport import FastAPISseTransport as FastAPISseTransport
 
 __version__ = "0.1.0"
+
+_check_origin(_windlass, __version__)
 
 _HOMES = {
     "windlass_server.app": (

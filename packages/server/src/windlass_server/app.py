@@ -2,9 +2,9 @@
 
 import argparse
 import asyncio
-import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -14,14 +14,16 @@ from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 from types import FrameType
 from typing import ClassVar, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import h11
 import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 import windlass_server
 from windlass import Agent, AgentError, telemetry
@@ -29,11 +31,12 @@ from windlass.agent.loading import load
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.limits import SERVICE_DRAIN_S
-from windlass.parts import Clock, SystemClock, hide_environment
+from windlass.parts import Clock, SystemClock, hide_environment, shorten_stalls
+from windlass.telemetry.spans import TRACEPARENT, TRACESTATE
 from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman
 from windlass_server.chat import a2a, agui, ai_sdk
-from windlass_server.guard import Guard, Metrics
+from windlass_server.guard import REQUEST_ID, Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
 from windlass_server.routes import (
@@ -42,6 +45,7 @@ from windlass_server.routes import (
     eve,
     feeds,
     insight,
+    limits,
     runs,
     schedules,
     sessions,
@@ -50,6 +54,8 @@ from windlass_server.routes import (
 )
 from windlass_server.settings import (
     BATCH_BYTES,
+    FILES_MAX,
+    FILES_PER_CONNECTION,
     HEAD_S_MAX,
     HEADER_BYTES_MAX,
     LINGER_S,
@@ -73,6 +79,7 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.catalogue,
     runs.router,
     schedules.router,
+    limits.router,
     evals.experiments,
     evals.datasets,
     webhooks.router,
@@ -104,6 +111,19 @@ def in_order(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
 
 class _App(FastAPI):
     """The application: FastAPI describes its routes, `Guard` and `Route` answer requests."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; see ASGI.
+
+        Below a path of another application, the path of a request is as it would be at the root;
+        `app_root_path` has the rest, for links.
+        """
+        if scope["type"] == "http" and (root := scope.get("root_path", "")):
+            path: str = scope["path"]
+            if f"{path}/".startswith(f"{root}/"):
+                path = path.removeprefix(root) or "/"
+            scope = {**scope, "path": path, "root_path": "", "app_root_path": root}
+        await super().__call__(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the middleware around the routes; `Guard` answers errors, and no route needs more."""
@@ -143,6 +163,9 @@ class Shutdown:
 def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = None) -> FastAPI:
     """Return the ASGI application; its lifespan opens and closes the tenants.
 
+    It may be mounted below a path of another application, which then enters
+    `app.router.lifespan_context(app)` in its own lifespan.
+
     Raises:
         Rejected: the keys or the issuer of tokens cannot be used.
     """
@@ -165,7 +188,10 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
 
     app = _App(
         title="Windlass",
+        description="A server of durable agents: sessions, runs, their events, approvals and numbers.",
         version=windlass_server.__version__,
+        contact={"name": "Windlass"},
+        license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -200,31 +226,28 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
                 "content-type",
                 "idempotency-key",
                 "last-event-id",
+                REQUEST_ID,
+                TRACEPARENT,
+                TRACESTATE,
                 eve.AGENT_HEADER,
             ],
-            expose_headers=["windlass-cursor", "retry-after", eve.SESSION_HEADER],
+            expose_headers=["windlass-cursor", "retry-after", REQUEST_ID, TRACEPARENT, eve.SESSION_HEADER],
         )
     return app
 
 
-SWITCH_S: Final = 0.0001
-"""How long a thread may compute while the event loop waits for the interpreter, seconds; Python has 0.005.
-
-A request waits for it several times. While a large message is masked in a thread, small requests of other
-tenants must stay quick.
-"""
 BACKLOG: Final = 2_048
 """Connections that wait to be accepted."""
 _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
 """Above this uvicorn closes the connection without an explanation."""
 
 
-def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] | None = None) -> int:
+def serve(settings: Settings, tenants: Tenants, *, on_ready: Callable[[str], None] | None = None) -> int:
     """Serve until SIGTERM or SIGINT, and until the runs are drained; return the exit code, 0 then.
 
     While it drains, it answers requests, ends streams, and `/v1/ready` is 503. The same signal again ends the
     drain.
-    `told` gets the address, with the real port, once the server accepts connections.
+    `on_ready` gets the address, with the real port, once the server accepts connections.
 
     Raises:
         AgentError: a store cannot be opened, an agent has an unknown model provider, the port is taken, or
@@ -232,7 +255,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     """
     log.configure(settings.log_level)
     telemetry.check_environment()
-    sys.setswitchinterval(SWITCH_S)
+    allow_files()
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     app = create_app(settings, tenants)
     config = uvicorn.Config(
@@ -250,13 +273,11 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     )
 
     def announce(address: str) -> None:
-        # The objects of the start stay until the end: no garbage collection has to walk them again.
-        gc.collect()
-        gc.freeze()
+        shorten_stalls()
         startup_fields = log.fields(address=address, **_startup_facts(settings, tenants))
         _LOG.info("Windlass is running on %s", address, extra=startup_fields)
-        if told is not None:
-            told(address)
+        if on_ready is not None:
+            on_ready(address)
 
     server = _Server(config, announce, app.state.shutdown)
     with _signals_end_normally():
@@ -280,6 +301,21 @@ def _signals_end_normally() -> Generator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def allow_files() -> None:
+    """Let the process open more files than most systems give it: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def connections_max() -> int:
+    """Return how many connections the files of this process allow."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = FILES_MAX if soft == resource.RLIM_INFINITY else min(FILES_MAX, soft)
+    return files // FILES_PER_CONNECTION
 
 
 def _startup_facts(settings: Settings, tenants: Tenants) -> dict[str, str | list[str] | None]:
@@ -427,9 +463,13 @@ class HttpConnection(H11Protocol):
     """A connection with timeouts for slow clients.
 
     It is closed when the head of a request, or the rest of a body after its response, is not sent in time, or
-    when the client does not read the response for a while.
+    when the client does not read the response for a while. When there are too many, a new connection takes
+    the place of the one that waits longest for a request: stores and tools need files too, and a health
+    check must be answered.
     """
 
+    _idle: ClassVar[WeakKeyDictionary[ServerState, dict["HttpConnection", None]]] = WeakKeyDictionary()
+    """The connections of each server that wait for a request, those that wait longest first."""
     head_s_max: ClassVar[float] = HEAD_S_MAX
     send_s_max: ClassVar[float] = SEND_S_MAX
     _late: asyncio.TimerHandle | None = None
@@ -442,6 +482,11 @@ class HttpConnection(H11Protocol):
         )
         super().connection_made(writes)
         self._expect()
+        if len(self.connections) > connections_max():
+            # Itself, if all others are in the middle of a request.
+            longest = next(iter(self._waiting))
+            longest._stop()
+            longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Receive bytes; the timeout ends with a complete head."""
@@ -476,11 +521,17 @@ class HttpConnection(H11Protocol):
             self._stop()
         elif self._late is None:
             self._late = self.loop.call_later(self.head_s_max, self.transport.close)
+            self._waiting[self] = None
 
     def _stop(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
+            self._waiting.pop(self, None)
+
+    @property
+    def _waiting(self) -> "dict[HttpConnection, None]":
+        return self._idle.setdefault(self.server_state, {})
 
     def _look(self, before: int) -> None:
         self._stuck = self.loop.call_later(self.send_s_max, self._look_again, before)

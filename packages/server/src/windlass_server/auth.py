@@ -12,6 +12,7 @@ import fcntl
 import hmac
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +21,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast, get_args
+from typing import Annotated, Final, Literal, assert_never, cast, get_args
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -40,8 +41,8 @@ from windlass.parts import Clock, new_id
 from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 from windlass_server.models import Text, WireModel
+from windlass_server.operations import Who
 from windlass_server.problems import Problem
 from windlass_server.settings import METERS_MAX, RETRY_MS, JwtSettings, Settings, is_loopback, settings_error
 
@@ -75,6 +76,18 @@ class Principal:
         """A digest that identifies this user."""
         return _principal_key(self.tenant, self.user)
 
+    def is_one_of(self, who: Who) -> bool:
+        """Whether an operation for `who` is for this user."""
+        match who:
+            case "public" | "user":
+                return True
+            case "improver":
+                return "improver" in self.roles
+            case "operator":
+                return self.is_operator
+            case _:
+                assert_never(who)
+
     @property
     def role_names(self) -> tuple[str, ...] | None:
         """The roles as an answer to a request names them; None without any."""
@@ -96,7 +109,7 @@ LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
 
 
 _LOG: Final = logging.getLogger("windlass.server")
-_KEY: Final = lazy_pattern(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
+_KEY: Final = re.compile(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
 _NO_KEY: Final = sha256(b"no key").hexdigest()
 """Compared with an unknown key, so that it takes as long as a known one."""
 _KeyName = Annotated[Text, Field(pattern=NAME_PATTERN)]
@@ -287,8 +300,8 @@ JWKS_RETRY_S: Final = 10.0
 LEEWAY_S: Final = 30
 """The largest difference to the clock of the issuer, seconds."""
 TOKEN_CHARS_MAX: Final = 8_192
-_NAME_RE: Final = lazy_pattern(NAME_PATTERN)
-_HALF: Final = lazy_pattern(r"[\ud800-\udfff]")
+_NAME_RE: Final = re.compile(NAME_PATTERN)
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
 """An unpaired surrogate, which JSON can express and UTF-8 cannot."""
 
 

@@ -1,7 +1,7 @@
 """The guard: middleware that every request passes before a route.
 
-It authenticates the caller, applies limits of rate, cost and concurrency, reads and checks the body, opens
-the tenant, answers with a problem if anything fails, and counts metrics.
+It gives the request an id, authenticates the caller, applies limits of rate, cost and concurrency, reads and
+checks the body, opens the tenant, answers with a problem if anything fails, and counts metrics.
 
 A user is limited by the number of requests, and so is an address on routes without credentials, except those
 of health. A tenant is limited by the cost of its requests: bytes of bodies, which are counted before the body
@@ -10,9 +10,10 @@ is read if its length is given, and CPU time of the event loop, which all tenant
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
-from dataclasses import field
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from functools import partial
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
@@ -24,18 +25,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pydantic import JsonValue
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.limits import LIGHT_CHARS_MAX
-from windlass.parts import Clock, loop_stalls
+from windlass.parts import Clock, loop_stalls, new_id
+from windlass.telemetry.spans import TRACEPARENT, TRACESTATE, context_in
 from windlass.tools.calling import read_by_size
 from windlass.webhooks import PayloadRefused, SignatureRefused
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable
 from windlass_server.auth import Doorman, Principal, RequestHeaders, key_id_of
+from windlass_server.generated.table import OPERATIONS
 from windlass_server.log import fields
 from windlass_server.problems import Problem, is_expected, not_found, of_codec_error, problem_of
 from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, WEBHOOKS, Caller
@@ -112,13 +114,13 @@ class Metrics:
     def count(self, scope: Scope, *, status: int, seconds: float) -> None:
         """Count a finished request."""
         key = (getattr(scope.get("route"), "path", UNKNOWN), _method(scope["method"]), status)
-        found = self._labelled.get(key)
-        if found is None:
+        counters = self._labelled.get(key)
+        if counters is None:
             route, method, _ = key
             requests = self._requests.labels(route, method, str(status))
-            found = self._labelled[key] = (requests, self._seconds.labels(route))
-        found[0].inc()
-        found[1].observe(seconds)
+            counters = self._labelled[key] = (requests, self._seconds.labels(route))
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""
@@ -190,7 +192,7 @@ def parse_body(raw: bytes, limits: Limits, *, kind: str) -> JsonValue:
     if not raw:
         return None
     if kind.partition(";")[0].strip().lower() != _JSON:
-        raise Problem(415, f"a body is {_JSON}")
+        raise Problem(415, f"a body is JSON, with the header content-type: {_JSON}")
     count = count_values(raw, BODY_VALUES_MAX)
     if count > BODY_VALUES_MAX:
         raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
@@ -221,7 +223,7 @@ class Meter:
 
         An amount above the burst needs a full bucket.
         """
-        bucket = self._filled(key)
+        bucket = self._refill(key)
         needed = min(amount, self._burst)
         if bucket.tokens >= needed:
             bucket.tokens -= amount
@@ -230,10 +232,10 @@ class Meter:
 
     def charge(self, key: str, amount: float) -> None:
         """Count a cost that is known only afterwards; the debt is at most one burst."""
-        bucket = self._filled(key)
+        bucket = self._refill(key)
         bucket.tokens = max(-self._burst, bucket.tokens - amount)
 
-    def _filled(self, key: str) -> _Bucket:
+    def _refill(self, key: str) -> _Bucket:
         now = self._clock.monotonic()
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -351,15 +353,15 @@ class Metered:
         self,
         work: Coroutine[object, object, None],
         *,
-        told: Callable[[float], None],
+        on_seconds: Callable[[float], None],
         cpu_s: Callable[[], float] = thread_time,
     ) -> None:
         self._work = work
-        self._told = told
+        self._told = on_seconds
         self._cpu_s = cpu_s
 
     def __await__(self) -> Generator[object, object, None]:
-        """Run the coroutine; `told` gets the seconds of each step."""
+        """Run the coroutine; `on_seconds` gets the seconds of each step."""
         step: Callable[[], object] = partial(self._work.send, None)
         while True:
             began = self._cpu_s()
@@ -385,6 +387,11 @@ API_HEADERS: Final = (
 )
 """Headers of every response of a route, unless the route sets them: its body is for the caller alone."""
 
+REQUEST_ID: Final = "x-request-id"
+"""The header with the id of a request."""
+_ID: Final = "request_id"
+"""The id in the state of a request."""
+_ID_FORM: Final = re.compile(r"[!-~]{1,128}")
 _CLOSE: Final = (b"connection", b"close")
 _OVER: Final = {
     "rate": "too many requests: retry later",
@@ -393,8 +400,8 @@ _OVER: Final = {
 }
 """The texts of refusals by the limits of rate and cost."""
 DOCUMENT: Final = f"{PREFIX}/openapi.json"
-HEALTH: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/ready", f"{EVE_PREFIX}/health"})
-PUBLIC: Final = HEALTH | {DOCUMENT}
+_HEALTH: Final = frozenset(operation.path for operation in OPERATIONS if operation.who == "public")
+PUBLIC: Final = _HEALTH | {DOCUMENT}
 """Paths that need no credentials."""
 _SOURCE_CHARS_MAX: Final = 64
 """Characters of what a proxy calls the address of a client, if it is none."""
@@ -429,6 +436,8 @@ class Guard:
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
         self._clock = clock
         self._slots = Slots(limits, metrics)
+        # Apart from users: bodies of strangers that do not come must not take the slots of users.
+        self._unsigned = Slots(limits, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -438,6 +447,13 @@ class Guard:
         began = self._clock.monotonic()
         status, is_stream = 0, False
         is_route = scope["path"].startswith((*PREFIXES, WEBHOOKS))
+        request_id = _request_id(scope)
+        state: dict[str, object] = scope.setdefault("state", {})
+        state[_ID] = request_id
+        own_headers = [
+            (REQUEST_ID.encode(), request_id.encode()),
+            *((TRACEPARENT.encode(), text.encode()) for text in [_trace(scope).get(TRACEPARENT)] if text),
+        ]
 
         async def counted(message: Message) -> None:
             nonlocal status, is_stream
@@ -445,7 +461,7 @@ class Guard:
                 status = message["status"]
                 is_stream = not any(name == b"content-length" for name, _ in message["headers"])
                 if is_route:
-                    message["headers"] = _with_headers(message["headers"])
+                    message["headers"] = [*_with_headers(message["headers"]), *own_headers]
                 if self._tenants.is_draining:
                     # The next request goes to another server.
                     message["headers"] = [*message["headers"], _CLOSE]
@@ -459,11 +475,13 @@ class Guard:
                 await self._app(scope, receive, counted)
             else:
                 work = self._work(scope, receive, counted)
-                await Metered(work, told=partial(self._charge, held.slot, held.tenant))
+                await Metered(work, on_seconds=partial(self._charge, held.slot, held.tenant))
         except Exception as error:
+            if not is_expected(error):
+                error.add_note(f"{REQUEST_ID}: {request_id}")  # the log has it below the traceback
             if status:
                 raise
-            problem = problem_of(Request(scope), error)
+            problem = replace(problem_of(Request(scope), error), request_id=request_id)
             if scope["path"].startswith(f"{EVE_PREFIX}/"):
                 problem = problem.for_eve()
             await problem.response()(scope, receive, counted)
@@ -474,7 +492,9 @@ class Guard:
             seconds = self._clock.monotonic() - began
             self._metrics.count(scope, status=status or 500, seconds=seconds)
             if seconds > SLOW_S and not is_stream:
-                _LOG.warning("slow request", extra=_told(scope, status=status, seconds=round(seconds, 3)))
+                _LOG.warning(
+                    "slow request", extra=_log_fields(scope, status=status, seconds=round(seconds, 3))
+                )
 
     async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -499,13 +519,13 @@ class Guard:
         if path.startswith(WEBHOOKS):
             await self._admit_signed(scope, receive, held)
             return
-        if path in HEALTH:
+        if path in _HEALTH:
             return  # never refused: a supervisor may end a process that does not answer
         if path in PUBLIC or not path.startswith(PREFIXES):
             self._refuse_over(self._public, _source(scope), amount=1, reason="rate")
             return
-        asked = _asked(scope)
-        principal = await self._who(scope, asked)
+        headers = _request_headers(scope)
+        principal = await self._who(scope, headers)
         self._refuse_over(self._meter, principal.key, amount=1, reason="rate")
         self._refuse_over(self._cpu, principal.tenant, amount=0, reason="cpu")
         has_body = scope["method"] in _WITH_BODY
@@ -529,7 +549,8 @@ class Guard:
             principal,
             tenant,
             slot.release,
-            partial(self._is_still, asked, principal, tenant),
+            partial(self._is_still, headers, principal, tenant),
+            trace=_trace(scope),
             approves_own=self._own_approvals,
             output_repairs_max=self._limits.output_repairs_max,
         )
@@ -537,16 +558,17 @@ class Guard:
     async def _admit_signed(self, scope: Scope, receive: Receive, held: "_Held") -> None:
         """Check a request of a webhook: its signature stands for credentials.
 
-        The body is read before the sender is known, so its address is limited, not its user.
+        The body is read before the sender is known, so its address is limited, not its user. It takes a slot
+        of users once its signature is known to be right.
         """
-        held.slot = await self._slots.take(f"webhook {_source(scope)}")
+        held.slot = await self._unsigned.take(_source(scope))
         declared = declared_length(_header(scope, b"content-length"))
         try:
             webhook = self._tenants.webhooks.find(scope["path"].removeprefix(WEBHOOKS))
             if webhook is None:
                 raise not_found("webhook")
             if scope["method"] != "POST":
-                raise HTTPException(405)
+                raise Problem(405, "a webhook takes POST alone", headers={"allow": "POST"})
             raw = await read_body(receive, self._limits, declared=declared)
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             verify = partial(self._tenants.webhooks.verify, webhook.name, headers, raw)
@@ -560,18 +582,20 @@ class Guard:
         principal = Principal(webhook.tenant, webhook.owner)
         self._refuse_over(self._meter, f"webhook {webhook.name}", amount=1, reason="rate")
         self._refuse_over(self._bytes, principal.tenant, amount=len(raw), reason="bytes")
+        held.slot.release()
+        held.slot = await self._slots.take(f"webhook {webhook.name}")
         tenant = held.tenant = await self._tenants.take(principal.tenant)
         state: dict[str, object] = scope.setdefault("state", {})
-        state["caller"] = Caller(principal, tenant, held.slot.release, _always)
+        state["caller"] = Caller(principal, tenant, held.slot.release, _always, trace=_trace(scope))
         state["delivery"] = delivery
 
-    async def _is_still(self, asked: RequestHeaders, principal: Principal, tenant: Tenant) -> bool:
+    async def _is_still(self, headers: RequestHeaders, principal: Principal, tenant: Tenant) -> bool:
         """Whether a stream may go on; one of a tenant without files ends when there are files."""
-        return not tenant.is_outdated and await self._doorman.is_still(asked, principal)
+        return not tenant.is_outdated and await self._doorman.is_still(headers, principal)
 
-    async def _who(self, scope: Scope, asked: RequestHeaders) -> Principal:
+    async def _who(self, scope: Scope, headers: RequestHeaders) -> Principal:
         try:
-            return await self._doorman.principal(asked)
+            return await self._doorman.principal(headers)
         except Problem as problem:
             if problem.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 self._count_failure(scope, problem)
@@ -586,7 +610,7 @@ class Guard:
         if retry_s:
             self._metrics.refused.labels("failures").inc()
             raise Problem(429, "too many requests: retry later", retry_s=retry_s) from None
-        _LOG.warning("request refused: %s", problem.detail, extra=_told(scope, status=problem.status))
+        _LOG.warning("request refused: %s", problem.detail, extra=_log_fields(scope, status=problem.status))
 
 
 @mutable
@@ -603,7 +627,7 @@ class _Held:
             self.tenant.release()
 
 
-def _told(scope: Scope, *, status: int, seconds: float | None = None) -> dict[str, object]:
+def _log_fields(scope: Scope, *, status: int, seconds: float | None = None) -> dict[str, object]:
     """Return the log fields of a request. Its query may hold text of a user, and is left out."""
     route: str = getattr(scope.get("route"), "path", scope["path"][:_PATH_CHARS_MAX])
     return fields(
@@ -613,7 +637,24 @@ def _told(scope: Scope, *, status: int, seconds: float | None = None) -> dict[st
         seconds=seconds,
         address=_address(scope) or None,
         keyId=key_id_of(_header(scope, b"authorization")),
+        httpRequestId=scope["state"][_ID],
+        traceparent=_trace(scope).get(TRACEPARENT),
     )
+
+
+def _request_id(scope: Scope) -> str:
+    """Return the id of a request: that of its client or proxy, or a new one."""
+    text = _header(scope, REQUEST_ID.encode())
+    return text if _ID_FORM.fullmatch(text) else new_id()
+
+
+def _trace(scope: Scope) -> Mapping[str, str]:
+    """Return the trace context of a request by the names of its headers; nothing without a valid one."""
+    parent = _header(scope, TRACEPARENT.encode())
+    if not parent or context_in({TRACEPARENT: parent}) is None:
+        return {}
+    state = _header(scope, TRACESTATE.encode())
+    return {TRACEPARENT: parent, TRACESTATE: state} if state else {TRACEPARENT: parent}
 
 
 def _address(scope: Scope) -> str:
@@ -656,13 +697,13 @@ def _check_head(scope: Scope) -> None:
         )
 
 
-def _with_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    headers = list(given)
+def _with_headers(own: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    headers = list(own)
     names = {name.lower() for name, _ in headers}
-    return headers + [one for one in API_HEADERS if one[0] not in names]
+    return headers + [header for header in API_HEADERS if header[0] not in names]
 
 
-def _asked(scope: Scope) -> RequestHeaders:
+def _request_headers(scope: Scope) -> RequestHeaders:
     return RequestHeaders(
         scope["method"],
         _header(scope, b"host"),

@@ -76,7 +76,9 @@ class Pages:
     async def _answer(self, scope: Scope) -> Response | None:
         path: str = scope["path"]
         is_ours = f"{path}/".startswith(PREFIXES)
-        if is_ours or scope["method"] not in {"GET", "HEAD"}:
+        # The addresses of its files begin at the root.
+        is_mounted = bool(scope.get("app_root_path"))
+        if is_ours or is_mounted or scope["method"] not in {"GET", "HEAD"}:
             return None
         file = self._file(path)
         if file is not None:

@@ -2,7 +2,7 @@
 
 Loggers are those of the standard library: `windlass.runs` has the runs that failed, `windlass.failures` the
 exceptions of tools, models, hooks and policies, `windlass.server` the server itself. `extra=fields(…)` gives
-an entry its ids.
+an entry its ids. Secrets are masked by their shape in the entries of all loggers.
 """
 
 import json
@@ -11,6 +11,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final, TextIO, cast
 
+from windlass_harness.redact import mask_text, sanitize_for_trace
 from windlass_server.settings import LOG_LEVELS
 
 _LINES_MAX: Final = 40
@@ -44,7 +45,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        return json.dumps(sanitize_for_trace(entry), ensure_ascii=False, default=str)
 
 
 class TextLines(logging.Formatter):
@@ -55,9 +56,12 @@ class TextLines(logging.Formatter):
         # A control character of a client, such as an escape sequence, must not reach the terminal.
         message = "".join(char if char.isprintable() or char == "\n" else "?" for char in record.getMessage())
         suffix = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        line = f"{_at(record):%H:%M:%S} {record.levelname.lower()} {message}{suffix and '  ' + suffix}"
+        line = f"{_at(record):%H:%M:%S} {record.levelname.lower()} "
+        line += mask_text(f"{message}{suffix and '  ' + suffix}")
         if record.exc_info:
-            line += "\n" + "\n".join(self.formatException(record.exc_info).splitlines()[-_LINES_MAX:])
+            # Masked before it is cut: the cut may go through a secret of several lines.
+            traceback = mask_text(self.formatException(record.exc_info))
+            line += "\n" + "\n".join(traceback.splitlines()[-_LINES_MAX:])
         return line
 
 

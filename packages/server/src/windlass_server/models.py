@@ -111,6 +111,11 @@ class Fork(wire.Fork):
     model_config = _BY_ALIAS
 
 
+class NewLimit(wire.NewLimit):
+    __doc__ = wire.NewLimit.__doc__
+    model_config = _BY_ALIAS
+
+
 class NewSchedule(wire.NewSchedule):
     __doc__ = wire.NewSchedule.__doc__
     model_config = _BY_ALIAS

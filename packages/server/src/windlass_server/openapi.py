@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import re
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from importlib.resources import files
@@ -17,10 +18,12 @@ from starlette.responses import Response
 
 from windlass_protocol import ProblemDetails, generated
 from windlass_protocol.generated import MODULE_OF
-from windlass_server.guard import DOCUMENT, PUBLIC
+from windlass_server.generated.table import GROUPS
+from windlass_server.guard import DOCUMENT
 from windlass_server.problems import PROBLEM_TYPE, Problem
+from windlass_server.repeats import KEY_PARAMETER
 from windlass_server.requests import EVE_PREFIX, JSON_TYPE, PREFIX
-from windlass_server.routing import StaticBody, static_body
+from windlass_server.routing import StaticBody, operation_of, static_body
 
 ACCEPTED_EXAMPLE: Final[JsonValue] = {
     "sessionId": "019a8f…",
@@ -198,9 +201,25 @@ UNDO_EXAMPLE: Final[JsonValue] = {
     ],
 }
 TRACE_EXAMPLE: Final[JsonValue] = {
-    "trace": {"traceId": "019a8f…", "startedAt": "2026-01-01T00:00:00.000Z"},
+    "trace": {
+        "traceId": "019a8f…",
+        "sessionId": "019a8f…",
+        "chatId": "019a8f…",
+        "userId": "ann",
+        "startedAt": "2026-01-01T00:00:00.000Z",
+    },
     "spans": [],
     "events": [],
+}
+COSTS_EXAMPLE: Final[JsonValue] = {
+    "steps": [
+        {"stepIndex": 0, "modelId": "gpt-5", "usage": {"inputTokens": 900, "costMicros": 2_100}},
+        {"stepIndex": 1, "modelId": "gpt-5", "usage": {"inputTokens": 1_300, "costMicros": 1_900}},
+    ],
+    "models": [{"name": "gpt-5", "usage": {"inputTokens": 2_200, "costMicros": 4_000}}],
+    "subagents": [],
+    "tools": [{"tool": "search", "calls": 1, "resultTokens": 380, "promptTokens": 380, "costMicros": 240}],
+    "results": [{"callId": "c1", "tool": "search", "tokens": 380, "prompts": 1, "costMicros": 240}],
 }
 RUN_EXAMPLE: Final[JsonValue] = {
     "run": {
@@ -239,8 +258,8 @@ _NUMBERS: Final[dict[str, JsonValue]] = {
     "p95Ms": 9_800,
 }
 STATS_EXAMPLE: Final[JsonValue] = {
-    "from": "2026-01-01T00:00:00.000Z",
-    "to": "2026-01-01T01:00:00.000Z",
+    "since": "2026-01-01T00:00:00.000Z",
+    "until": "2026-01-01T01:00:00.000Z",
     "bucketS": 3_600,
     "total": _NUMBERS,
     "buckets": [{**_NUMBERS, "at": "2026-01-01T00:00:00.000Z"}],
@@ -374,9 +393,10 @@ PLAYGROUND_EXAMPLE: Final[JsonValue] = {
     "unknown": ["Secrets were masked before anything was written: …"],
     "answer": {"text": "Paid.", "calls": [], "finishReason": "stop", "latencyMs": 812},
 }
+HASH_EXAMPLE: Final = f"sha256:{'4be1' * 16}"
 CONTENT_EXAMPLE: Final[JsonValue] = {
-    "contentId": "sha256:4be1…",
-    "hash": "sha256:4be1…",
+    "contentId": HASH_EXAMPLE,
+    "hash": HASH_EXAMPLE,
     "sizeBytes": 1_204_000,
     "mediaType": "application/json",
 }
@@ -391,13 +411,15 @@ _PROBLEMS: Final[dict[int, str]] = {
     409: "run_id is already registered with this runtime, with another request; choose another id",
     410: "cursor_expired: the records of the session behind 12 are no longer kept",
     413: "the body is too large: the limit is 1,048,576 bytes",
-    415: "a body is application/json",
-    422: "the request does not fit this route",
+    415: "a body is JSON, with the header content-type: application/json",
+    422: "the request does not fit this route: body/message: expected a string, found a number",
     429: "too many requests: retry later",
+    431: "the headers are too large: 20,480 bytes, limit 16,384",
     503: "the server is busy: retry later",
 }
 _COMPONENTS: Final = "#/components/schemas/"
-_OTHER_NAMES: Final = {"start": "from", "json_schema": "schema"}
+_REF: Final = re.compile(rf'"{_COMPONENTS}([^"]+)"')
+_OTHER_NAMES: Final = {"json_schema": "schema"}
 """Fields with another name on the wire than their attribute in camelCase."""
 _ALWAYS: Final = (401, 429, 503)
 _OF_BODIES: Final = (400, 413, 415, 422)
@@ -468,19 +490,49 @@ def describe(app: FastAPI) -> None:
         problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=f"{_COMPONENTS}{{model}}")
         parts["schemas"] |= {**problem.pop("$defs", {}), ProblemDetails.__name__: problem}
         _add_descriptions(parts["schemas"])
+        _require_constants(parts["schemas"])
         parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         for path, item in document["paths"].items():
-            for operation in item.values():
-                operation["security"] = [] if path in PUBLIC else [{"bearer": []}]
+            for method, operation in item.items():
+                row = operation_of(method.upper(), path)
+                operation["operationId"], operation["tags"] = row.id, [row.group]
+                operation["security"] = [] if row.who == "public" else [{"bearer": []}]
+                if row.who == "public":
+                    operation["responses"]["431"] = _problem(431)
+                if row.takes_key:
+                    operation.setdefault("parameters", []).append(KEY_PARAMETER)
+                    operation["responses"].setdefault("409", _problem(409))
                 if path.startswith(EVE_PREFIX):
                     # `Problem.for_eve`: what does not fit is 400 there.
                     operation["responses"].pop("422", None)
         description = f"Routes are below {PREFIX}, and those of clients of eve below {EVE_PREFIX}."
         document["servers"] = [{"url": "/", "description": description}]
+        document["tags"] = [{"name": name, "description": doc} for name, doc in GROUPS.items()]
+        _drop_unused(document)
         return document
 
     app.openapi = openapi
     app.router.add_route(DOCUMENT, OpenApiDocument(app).answer, include_in_schema=False)
+
+
+def _require_constants(schemas: dict[str, dict[str, Any]]) -> None:
+    """Require the fields with one value: members of a union are told apart by them."""
+    for schema in schemas.values():
+        constants = [name for name, field in schema.get("properties", {}).items() if "const" in field]
+        if constants:
+            schema["required"] = [*dict.fromkeys([*schema.get("required", ()), *constants])]
+
+
+def _drop_unused(document: dict[str, Any]) -> None:
+    """Remove schemas that no operation uses."""
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    used: dict[str, None] = {}
+    waiting = [to_json(document["paths"]).decode()]
+    while waiting:
+        names = [name for name in _REF.findall(waiting.pop()) if name not in used]
+        used |= dict.fromkeys(names)
+        waiting += [to_json(schemas[name]).decode() for name in dict.fromkeys(names)]
+    document["components"]["schemas"] = {name: schemas[name] for name in schemas if name in used}
 
 
 def _add_descriptions(schemas: dict[str, dict[str, Any]]) -> None:

@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 
 from windlass import AgentError
 from windlass.ports.feed import CursorExpired
+from windlass.ports.inbox import ItemTooLarge
 from windlass_protocol import CodecError, RetryClass, encode
-from windlass_protocol.lazy import lazy_pattern
 
 PROBLEM_TYPE: Final = "application/problem+json"
 RETRY_S: Final = 1
@@ -50,8 +50,6 @@ CODE_OF_STATUS: Final[dict[int, str]] = {
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
 _ISSUES_MAX: Final = 16
-_NAME: Final = lazy_pattern(r"[\w.-]+")
-"""A name in the path of a validation error."""
 
 
 @dataclass(eq=False)  # not frozen: Python writes the traceback into an exception
@@ -68,6 +66,8 @@ class Problem(Exception):
     is_for_eve: bool = False
     policy_code: str | None = None
     """The code of the decision of a policy that refused."""
+    request_id: str | None = None
+    """The id of the HTTP request."""
 
     @property
     def named_code(self) -> str:
@@ -87,6 +87,8 @@ class Problem(Exception):
         }
         if self.policy_code is not None:
             body["policyCode"] = self.policy_code
+        if self.request_id is not None:
+            body["instance"] = f"urn:windlass:request:{self.request_id}"
         if self.issues:
             body["issues"] = [dict(issue) for issue in self.issues[:_ISSUES_MAX]]
         if self.is_for_eve:
@@ -119,6 +121,8 @@ def of_agent_error(error: AgentError) -> Problem:
     """Return the response for an error of the runtime."""
     if isinstance(error, CursorExpired):
         return Problem(410, error.message)
+    if isinstance(error, ItemTooLarge):
+        return Problem(413, error.message)
     status = STATUS_OF_CODE[error.code.value]
     retry_s = None
     if error.code.value == "unavailable" and error.retry is not RetryClass.HOST_CONFIGURATION_NEEDED:
@@ -153,24 +157,22 @@ def problem_of(request: Request, error: Exception) -> Problem:
         case AgentError():
             return of_agent_error(error)
         case RequestValidationError():
-            issues = [{"path": _path(issue["loc"]), "message": str(issue["msg"])} for issue in error.errors()]
-            detail = "the request does not fit this route"
-            if issues:
-                detail += f": {issues[0]['path']}: {issues[0]['message']}"
+            issues: Sequence[Mapping[str, str]] = error.errors()
+            # The innermost issue is where the value came closest to one of several types.
+            first = max(issues, key=lambda issue: issue["path"].count("/"))
+            detail = f"the request does not fit this route: {first['path']}: {first['message']}"
             return Problem(422, detail, issues=issues)
         case HTTPException():
-            headers = {**(error.headers or {})}
+            headers, detail = {**(error.headers or {})}, str(error.detail)
             if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 headers["allow"] = ", ".join(_methods(request))
-            return Problem(error.status_code, _detail(error), headers=headers)
+                detail = f"this route does not take this method; it takes {headers['allow']}"
+            if error.status_code == HTTPStatus.NOT_FOUND:
+                detail = "there is no such route; GET /v1/openapi.json has all"
+            return Problem(error.status_code, detail, headers=headers)
         case _:
             # The log has the traceback; the client must not see internals.
             return Problem(500, "internal error; the request may or may not have had an effect")
-
-
-def _path(location: Sequence[str | int]) -> str:
-    """Return the location of a validation error, without names of types."""
-    return "/".join(str(part) for part in location if _NAME.fullmatch(str(part)))
 
 
 def _methods(request: Request) -> list[str]:
@@ -178,13 +180,3 @@ def _methods(request: Request) -> list[str]:
     path = getattr(request.scope.get("route"), "path", None)
     routes = [route for route in request.app.router.routes if getattr(route, "path", None) == path]
     return sorted({method for route in routes for method in route.methods or ()})
-
-
-def _detail(error: HTTPException) -> str:
-    match error.status_code:
-        case 404:
-            return "there is no such route"
-        case 405:
-            return "this route does not take this method"
-        case _:
-            return str(error.detail)

@@ -7,6 +7,7 @@ dialled; `PushRules` says what else is allowed.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -18,7 +19,7 @@ from windlass.errors import AgentError, Conflict, Rejected
 from windlass.limits import WRITES_MAX
 from windlass.parts import Store
 from windlass.ports.clock import IDLE
-from windlass.ports.store import RUN_PUSH, Document
+from windlass.ports.documents import RUN_PUSH, Document
 from windlass.tools import ToolFailed
 from windlass.webhooks import DELIVERY, Outbox
 from windlass.webhooks.channel import Delivered
@@ -28,7 +29,6 @@ from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 from windlass_server.settings import is_loopback
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ TARGET: Final = "a2a"
 """The target of deliveries, and the name of the bookmark."""
 PUSHED_TYPES: Final = frozenset({"run.started", "input.requested", *RUN_ENDS})
 """The types of records that are sent."""
-_VISIBLE: Final = lazy_pattern(r"[\x21-\x7e]+")
-_HEADER: Final = lazy_pattern(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
-_SCHEME: Final = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]+")
+_HEADER: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_SCHEME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
 
 @sealed
@@ -134,7 +134,7 @@ class Push:
     def __init__(self, runtime: "AgentRuntime", store: Store, rules: PushRules) -> None:
         self._runtime = runtime
         self._store = store
-        self._clock = runtime.ports.machine.clock
+        self._clock = runtime.core.ports.machine.clock
         self.rules = rules
         self._outbox: Outbox | None = None
         self._opening = asyncio.Lock()

@@ -1,20 +1,21 @@
-"""Requests: the caller and what belongs to them, idempotency keys, and starting runs.
+"""Requests: the caller and what belongs to them, and starting runs.
 
 Every id in a path goes through `OwnSession`, `OwnHistory` or `OwnRun`, and every list through
 `caller.sessions`, which is bound to its user: a route that uses them cannot show what another user owns.
 """
 
+import re
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Final, Literal, Self, TypeVar, Unpack
 
-from fastapi import Depends, Header, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel
 
-from windlass import AgentError, Conflict, Denied, Event, Rejected, RunHandle
+from windlass import Conflict, Denied, Event, Rejected, RunHandle
 from windlass.agent.agent import output_contract
 from windlass.catalog import (
     OpenRequest,
@@ -29,13 +30,15 @@ from windlass.catalog import (
 )
 from windlass.evals import Datasets, ExperimentResult, Results
 from windlass.parts import Store
+from windlass.ports.catalog import RunRow
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
-from windlass.ports.store import RunRow
-from windlass.refusals import listed
+from windlass.refusals import list_names
 from windlass.runtime.options import RunOptions
 from windlass.runtime.requests import consents
+from windlass.telemetry.spans import TRACEPARENT
 from windlass_harness.loop.rules import OUTPUT_REPAIRS
+from windlass_harness.times import stamp_of
 from windlass_protocol import (
     BudgetLimits,
     CausalIds,
@@ -52,15 +55,13 @@ from windlass_protocol import (
     ScheduleInfo,
     UserContent,
 )
-from windlass_protocol.codec import canonical
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
 from windlass_server.auth import Principal
-from windlass_server.models import RunWishes
-from windlass_server.problems import Problem, not_found, of_agent_error
-from windlass_server.reservations import KeyClaim, ReservedSession
-from windlass_server.settings import KEY_CHARS_MAX, OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
+from windlass_server.models import PageQuery, RunWishes
+from windlass_server.problems import Problem, not_found
+from windlass_server.reservations import ReservedSession
+from windlass_server.settings import OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
 from windlass_server.tenants import Tenant
 
 PREFIX: Final = "/v1"
@@ -71,10 +72,23 @@ PREFIXES: Final = (f"{PREFIX}/", f"{EVE_PREFIX}/")
 WEBHOOKS: Final = "/webhooks/"
 """The beginning of the paths of webhooks: their requests are signed, and need no credentials."""
 JSON_TYPE: Final = "application/json"
-_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
+_ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 SCOPE_CHARS: Final = 16
 """Characters that say to which user a name belongs."""
 T = TypeVar("T", bound=BaseModel)
+ItemT = TypeVar("ItemT")
+
+
+@sealed
+class RequestKey:
+    """The Idempotency-Key of a request: what follows from it is the same when the request is repeated."""
+
+    id: str
+    """Different for different users, addresses and keys."""
+    at: datetime
+    """When the first request with the key came."""
+    is_new: bool
+    """Whether this is the first request with the key."""
 
 
 @sealed
@@ -87,10 +101,30 @@ class Caller:
     """Let another request be answered; for a request that only waits from now on, such as a stream."""
     is_welcome: Callable[[], Awaitable[bool]]
     """Whether the credentials of the request are still valid: a stream may outlive a key."""
+    trace: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The trace context of the request, `traceparent` and `tracestate`: that of a run that it starts."""
     approves_own: bool = False
     """Whether users without the role approver may approve calls of their own sessions."""
     output_repairs_max: int = OUTPUT_REPAIRS
     """How often an answer that misses the output schema of a request goes back to the model."""
+    key: RequestKey | None = None
+    """The Idempotency-Key; None if the request has none, or its operation takes none."""
+
+    def with_key(self, key: RequestKey) -> "Caller":
+        """Return the caller of a request with a key."""
+        return replace(self, key=key)
+
+    def id_for(self, kind: str) -> str | None:
+        """Return an id that follows from the key; None without a key."""
+        return None if self.key is None else derive_id(kind, self.key.id)
+
+    def new_id(self, kind: str) -> str:
+        """Return an id for something that the request makes: the same if it is repeated with its key."""
+        return self.id_for(kind) or self.tenant.new_id()
+
+    def now(self) -> datetime:
+        """Return the time that the request acts by: the same if it is repeated with its key."""
+        return self.tenant.runtime.core.ports.machine.clock.now() if self.key is None else self.key.at
 
     @property
     def sessions(self) -> "OwnSessions":
@@ -137,7 +171,7 @@ class OwnSessions:
         """Return a session of the user; None if there is none."""
         if not _ID.fullmatch(session_id):
             return None
-        info = await self.tenant.store.listed_session(session_id)
+        info = await self.tenant.store.session_info(session_id)
         if info is not None:
             is_own = info.owner == self.principal.user
             return OwnedSession(session_id, info.agent_id, info) if is_own else None
@@ -453,7 +487,7 @@ class OwnedStream:
     async def _is_own(self, session_id: str) -> bool:
         is_own = self._ownership.get(session_id)
         if is_own is None:
-            info = await self._store.listed_session(session_id)
+            info = await self._store.session_info(session_id)
             is_own = self._ownership[session_id] = info is not None and info.owner == self._owner
             if len(self._ownership) > OWNERS_KNOWN_MAX:
                 self._ownership.popitem(last=False)
@@ -481,7 +515,8 @@ async def sign_responses(caller: Caller, responses: Iterable[InputResponse]) -> 
         if isinstance(request, OpenRequest) and consents(request.request, response):
             alternative = "skip it" if request.request.kind is InputKind.RECOVERY else "deny it"
             raise Denied(
-                f"{_approvers_text(request.request)}, and you are {listed([user])}; you may {alternative}",
+                f"{_approvers_text(request.request)}, and you are {list_names([user])}; "
+                f"you may {alternative}",
                 kind=ErrorKind.APPROVAL_FAILURE,
                 retry=RetryClass.USER_ACTION_NEEDED,
                 causal_ids=CausalIds(session_id=request.session_id, request_id=request.request_id),
@@ -492,32 +527,16 @@ async def sign_responses(caller: Caller, responses: Iterable[InputResponse]) -> 
 def _approvers_text(request: InputRequest) -> str:
     if request.responders is None:
         return "only users with the role approver may approve this call"
-    return f"this call may be approved by: {listed(request.responders)}"
+    return f"this call may be approved by: {list_names(request.responders)}"
 
 
 # starting runs
 
 
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=KEY_CHARS_MAX,
-        pattern=r"^[\x21-\x7e]+$",
-        description="A repeated request with the same key has no further effect.",
-        examples=["3f1c9a52-order-17"],
-    ),
-]
 KEY_TAKEN: Final = (
     "the Idempotency-Key (or the continuationToken) was used with another request: send that one again as it "
     "was, or choose another key"
 )
-
-
-def session_id_for(caller: Caller, key: str | None, *, kind: str = "session") -> str:
-    """Return the id of a new session: the same for the same key of the same user."""
-    return caller.tenant.new_id() if key is None else derive_id(kind, caller.principal.key, key)
 
 
 def first_run_id(session_id: str) -> str:
@@ -525,14 +544,12 @@ def first_run_id(session_id: str) -> str:
     return derive_id("first run", session_id)
 
 
-def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str | None = None) -> str:
+def run_id_for(caller: Caller, session_id: str, *, token: str | None = None) -> str:
     """Return the id of a new run: the same for the same key, and for the same token.
 
     Two different messages with the same token ask for the same run id, so one of them is refused.
     """
-    if token is not None:
-        return derive_id("run behind", session_id, token)
-    return caller.tenant.new_id() if key is None else derive_id("run", session_id, key)
+    return caller.new_id("run") if token is None else derive_id("run behind", session_id, token)
 
 
 async def token_of(caller: Caller, session_id: str) -> str:
@@ -557,6 +574,11 @@ async def check_token(caller: Caller, session_id: str, *, token: str | None, run
     # A repeated request: the run that it started is the one that changed the session.
     if await caller.tenant.store.run(run_id) is None:
         raise conflict_error("stale continuationToken: the session has changed since; read it, then decide")
+
+
+def stamp(time: datetime) -> str:
+    """Return a time in the format of records."""
+    return stamp_of(int(time.timestamp()) * 1_000 + time.microsecond // 1_000)
 
 
 def conflict_error(message: str) -> Conflict:
@@ -614,7 +636,7 @@ async def start(
         "goal_id": wishes.goal,
     }
     try:
-        return await caller.tenant.runtime.start(agent_id, message, **options)
+        return await caller.tenant.runtime.start_run(agent_id, message, **options)
     except Conflict:
         if await caller.tenant.store.run(run_id) is None:
             raise
@@ -630,15 +652,17 @@ def _contract(caller: Caller, agent_id: str, schema: JsonObject | None) -> Outpu
 
 
 async def _metadata(caller: Caller, session_id: str, wishes: RunWishes) -> JsonObject | None:
-    """Return the metadata of a run, with the chat and the user of the `AgentSession` for its trace."""
-    facts = await caller.tenant.runtime.agent_sessions.facts(session_id)
+    """Return the metadata of a run, with the trace of the request and the chat of the `AgentSession`."""
+    facts = await caller.tenant.runtime.sessions.agent_sessions.facts(session_id)
     owners = {name: facts[name] for name in ("chatId", "userId") if name in facts}
-    return {**owners, **(wishes.metadata or {})} if owners else wishes.metadata
+    own = wishes.metadata or {}
+    trace = dict[str, str]() if TRACEPARENT in own else caller.trace
+    return {**trace, **owners, **own} if owners or trace else wishes.metadata
 
 
 def narrow_budget(caller: Caller, agent_id: str, wish: BudgetLimits | None) -> BudgetLimits | None:
     """Return the budget that a client asks for, within that of the agent: a client cannot raise a limit."""
-    registered = caller.tenant.runtime.ports.registry.agent(agent_id)
+    registered = caller.tenant.runtime.core.ports.registry.agent(agent_id)
     own = None if registered is None else registered.package.budget
     if wish is None or own is None:
         return wish
@@ -647,89 +671,41 @@ def narrow_budget(caller: Caller, agent_id: str, wish: BudgetLimits | None) -> B
     return BudgetLimits.model_validate({name: min(most.get(name, at), at) for name, at in limits.items()})
 
 
-# idempotency keys
-
-_FAILED: Final = 500
-"""From this status on, the request may have had an effect."""
-
-
-@sealed
-class Bound:
-    """The request that an idempotency key is bound to: its path and its body."""
-
-    key: str | None
-    """None for a request without a key."""
-    route: str
-    body: BaseModel
-
-    @property
-    def digest(self) -> str:
-        return sha256(canonical(self.body.model_dump(mode="json", by_alias=True))).hexdigest()
-
-
-@asynccontextmanager
-async def once(caller: Caller, bound: Bound) -> AsyncGenerator[None]:
-    """Bind an idempotency key to one request, durably, for all servers of the store.
-
-    The request derives the ids of what it makes from the key, so that it can be carried out again: after a
-    crash, and by two servers at once. A refused request frees its key.
-
-    Raises:
-        Conflict: the key was used with another request.
-    """
-    claim = await _claim(caller, bound)
-    try:
-        yield
-    except (Problem, AgentError) as error:
-        await _free(caller, claim, error)
-        raise
-
-
-async def answer_once(caller: Caller, bound: Bound, *, give: Callable[[str | None], Awaitable[None]]) -> None:
-    """Answer requests with `give`; the same answers with the same key are accepted again, by any server.
-
-    `give` takes the key of the answers in the runtime: a request that is sent again after its server was
-    killed succeeds if its own answers were durable.
-
-    Raises:
-        Conflict: the key was used with another request, or a request is answered already.
-    """
-    claim = await _claim(caller, bound)
-    if claim is not None and claim.is_done:
-        return
-    try:
-        await give(None if claim is None else claim.document.name)
-    except (Problem, AgentError) as error:
-        await _free(caller, claim, error)
-        raise
-    if claim is not None:
-        await caller.tenant.reservations.finish(claim)
-
-
-async def _claim(caller: Caller, bound: Bound) -> KeyClaim | None:
-    if bound.key is None:
-        return None
-    name = derive_id("key", caller.principal.key, bound.route, bound.key)
-    claim = await caller.tenant.reservations.claim(name, bound.digest)
-    if claim is None:
-        raise conflict_error(KEY_TAKEN)
-    return claim
-
-
-async def _free(caller: Caller, claim: KeyClaim | None, error: Problem | AgentError) -> None:
-    """Free the key of a request that was refused."""
-    problem = error if isinstance(error, Problem) else of_agent_error(error)
-    if claim is not None and claim.is_new and problem.status < _FAILED:
-        await caller.tenant.reservations.unclaim(claim)
-
-
 # responses
 
 
+def page_of(
+    items: Sequence[ItemT],
+    query: PageQuery,
+    *,
+    name: Callable[[ItemT], str],
+    is_shown: Callable[[ItemT], bool] = lambda _: True,
+) -> Page[ItemT]:
+    """Return a page of a list that is read whole; its cursor names the last item of the page before.
+
+    The cursor still holds when that item is shown no more. `name` is different for each item.
+
+    Raises:
+        Problem: 400, the cursor is not one of this list.
+    """
+    if query.after is not None:
+        names = [derive_id(name(item)) for item in items]
+        if query.after not in names:
+            raise Problem(400, "after must be the `next` of a page of the same kind")
+        items = items[names.index(query.after) + 1 :]
+    shown = [item for item in items if is_shown(item)]
+    page = tuple(shown[: query.limit])
+    return Page(page, derive_id(name(page[-1])) if len(shown) > query.limit else None)
+
+
 def body_of(model: type[T], source: object, **more: object) -> T:
-    """Return the body that shows something of the runtime; `more` are fields that it does not have."""
+    """Return the body that shows something of the runtime; `more` are fields that it does not have.
+
+    Raises:
+        ValidationError: the body would lack a required field, or have one that its clients refuse.
+    """
     fields = {name: getattr(source, name) for name in model.model_fields if hasattr(source, name)}
-    return model.model_construct(None, **{**fields, **more})
+    return model.model_validate({**fields, **more}, from_attributes=True)
 
 
 def reply(value: BaseModel, status: int = 200) -> Response:

@@ -7,12 +7,14 @@ that fails if the key is known, so of two requests at once, at two servers, one 
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
+from weakref import WeakValueDictionary
 
 from windlass import Conflict, Unavailable
 from windlass.parts import Clock
-from windlass.ports.store import Document, Documents
+from windlass.ports.documents import Document, Documents
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import sealed
 from windlass_server.settings import KEYS_KEPT_S, RETRY_MS, SESSIONS_EMPTY_MAX
@@ -46,9 +48,16 @@ class KeyClaim:
     """Whether the key was unknown before."""
 
     @property
-    def is_done(self) -> bool:
-        """Whether the request succeeded before."""
-        return bool(self.document.body["isDone"])
+    def at(self) -> datetime:
+        """When the first request with the key came."""
+        assert self.document.due_at_ms is not None, "a key expires"
+        return datetime.fromtimestamp(self.document.due_at_ms / 1_000 - KEYS_KEPT_S, UTC)
+
+    @property
+    def answer(self) -> JsonObject | None:
+        """The answer that was kept; None if there is none yet."""
+        answer = self.document.body.get("answer")
+        return answer if isinstance(answer, dict) else None
 
 
 class Reservations:
@@ -58,6 +67,7 @@ class Reservations:
         self._store = store
         self._clock = clock
         self._claims = 0
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def reserve(self, reservation: ReservedSession) -> None:
         """Reserve a session durably; the same request again changes nothing.
@@ -107,7 +117,7 @@ class Reservations:
     async def claim(self, name: str, digest: str) -> KeyClaim | None:
         """Bind a key to a request, durably; None if it is bound to another one."""
         due_at_ms = self._now_ms() + KEYS_KEPT_S * 1_000
-        new = Document(KEY, name, 1, {"digest": digest, "isDone": False}, due_at_ms)
+        new = Document(KEY, name, 1, {"digest": digest}, due_at_ms)
         while True:
             with suppress(Conflict):
                 await self._store.put_document(new)
@@ -118,27 +128,30 @@ class Reservations:
                 continue  # it was freed, or expired, meanwhile
             if document.body["digest"] != digest:
                 return None
-            if document.body["isDone"]:
+            if "answer" in document.body:
                 return KeyClaim(document, is_new=False)
             with suppress(Conflict):
                 # A new revision: the first request does not free the key any more.
-                return KeyClaim(await self._replace(document, is_done=False), is_new=False)
+                return KeyClaim(await self._replace(document, document.body), is_new=False)
 
-    async def finish(self, claim: KeyClaim) -> None:
-        """Record that the request of a key succeeded."""
+    async def keep(self, claim: KeyClaim, answer: JsonObject) -> None:
+        """Keep the answer of a request with its key; the first answer stays."""
         document: Document | None = claim.document
-        while document is not None and not document.body["isDone"]:
+        while document is not None and "answer" not in document.body:
             with suppress(Conflict):
-                await self._replace(document, is_done=True)
+                await self._replace(document, {**document.body, "answer": answer})
                 return
             document = await self._store.document(KEY, document.name)
+
+    def lock(self, name: str) -> asyncio.Lock:
+        """Return the lock of a key: a request that is repeated at this server waits for the first."""
+        return self._locks.setdefault(name, asyncio.Lock())
 
     async def unclaim(self, claim: KeyClaim) -> None:
         """Free a key, unless another request claimed it meanwhile."""
         await self._drop(claim.document)
 
-    async def _replace(self, document: Document, *, is_done: bool) -> Document:
-        body: JsonObject = {**document.body, "isDone": is_done}
+    async def _replace(self, document: Document, body: JsonObject) -> Document:
         new = replace(document, revision=document.revision + 1, body=body)
         await self._store.put_document(new)
         return new

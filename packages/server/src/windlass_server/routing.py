@@ -7,7 +7,8 @@ which `Guard` has parsed. It returns a `Response`, and a large one is compressed
 """
 
 import gzip
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from inspect import Parameter, signature
@@ -16,18 +17,26 @@ from typing import Annotated, Final, cast, get_args, get_origin, get_type_hints
 from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import to_json
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from windlass.errors import near_names
 from windlass.tools.calling import in_masking_thread
+from windlass_protocol.codec_issues import invalid
+from windlass_protocol.codec_words import EXPECTED, json_type
 from windlass_protocol.frozen import frozen, sealed
+from windlass_server.generated.table import OPERATIONS
+from windlass_server.operations import ServerOperation
+from windlass_server.problems import not_found
+from windlass_server.repeats import answer_once, read_key
 
-Issue = Mapping[str, object]
-"""A part of a request that does not fit: `loc` and `msg`, as pydantic has them."""
+Issue = Mapping[str, str]
+"""A part of a request that does not fit: its `path`, and a `message` that quotes no value."""
 Read = Callable[[Request, list[Issue]], object]
 """Reads an argument; adds to the issues if it does not fit."""
 BODY: Final = "body"
@@ -35,6 +44,8 @@ BODY: Final = "body"
 _NONE: Final = object()
 _PACKED_BYTES_MIN: Final = 16_384
 """Bytes of a body that is compressed; a smaller one is sent in a few packets."""
+_CHECK: Final = "Value error, "
+"""The words of pydantic before those of a check."""
 _PACKED_LEVEL: Final = 1
 """The fastest: it makes a trace thirty times smaller, and a higher one hardly smaller still."""
 
@@ -48,24 +59,58 @@ class Route(APIRoute):
         Raises:
             RequestValidationError: an argument does not fit.
             HTTPException: the route does not take this method.
+            Problem: the caller may not call it, and is told that there is no such route.
         """
         if self.methods and scope["method"] not in self.methods:
             raise HTTPException(405)
         request = Request(scope, receive, send)
+        # `Guard` lets requests without a caller through to public operations alone.
+        who = self._operation.who
+        if who != "public" and not request.state.caller.principal.is_one_of(who):
+            raise not_found("route")
         issues: list[Issue] = []
-        values = await self._plan.arguments(request, {}, issues)
+        values = self._plan.read(request, issues)
         if not self._plan.has_query:
             _read_no_query(request, issues)
-        if issues:
-            raise RequestValidationError(issues)
-        response = await self._plan.call(**values)
-        assert isinstance(response, Response), "an endpoint returns its response"
+
+        async def perform() -> Response:
+            # What the path names comes first: only its owner learns what does not fit.
+            solved = await self._plan.solve(request, {}, issues)
+            if issues:
+                raise RequestValidationError(issues)
+            response = await self._plan.call(**values, **solved)
+            assert isinstance(response, Response), "an endpoint returns its response"
+            return response
+
+        key = read_key(request) if self._operation.takes_key else None
+        if key is None or issues:
+            response = await perform()
+        else:
+            body = values.get(self._plan.body or "")
+            assert body is None or isinstance(body, BaseModel), "a body is a model"
+            headers = {name: request.headers[name] for name in self._plan.headers if name in request.headers}
+            response = await answer_once(
+                request, self._operation, key=key, body=body, headers=headers, perform=perform
+            )
         await _pack(request, response)
         await response(scope, receive, send)
 
     @cached_property
     def _plan(self) -> "_Plan":
         return _Plan.of(self.endpoint)
+
+    @cached_property
+    def _operation(self) -> ServerOperation:
+        return operation_of("".join(self.methods or ()), self.path)
+
+
+_ID: Final = re.compile(r"\{\w+(?::path)?\}")
+_OPERATIONS: Final = {(item.method, _ID.sub("{}", item.path)): item for item in OPERATIONS}
+
+
+def operation_of(method: str, path: str) -> ServerOperation:
+    """Return the operation of a route; its path may name the ids as it likes."""
+    return _OPERATIONS[method, _ID.sub("{}", path)]
 
 
 async def _pack(request: Request, response: Response) -> None:
@@ -136,13 +181,19 @@ class _Plan:
     depends: tuple[tuple[str, "_Plan"], ...]
     reads: tuple[tuple[str, Read], ...]
     has_query: bool
+    headers: tuple[str, ...]
+    """The headers that it declares."""
+    body: str | None
+    """The argument with the body of the request."""
 
     @classmethod
     def of(cls, call: Callable[..., Awaitable[object]]) -> "_Plan":
         """Make the plan of a function from its annotations."""
         depends: list[tuple[str, _Plan]] = []
         reads: list[tuple[str, Read]] = []
+        headers: list[str] = []
         has_query = False
+        body: str | None = None
         hints = get_type_hints(call, include_extras=True)
         for name, parameter in signature(call).parameters.items():
             hint = hints[name]
@@ -156,25 +207,32 @@ class _Plan:
             else:
                 reads.append((name, _reader(name, hint, kind, parameter.default)))
                 has_query = has_query or isinstance(kind, params.Query)
-        return cls(call, tuple(depends), tuple(reads), has_query)
+                body = name if isinstance(kind, params.Body) else body
+                if isinstance(kind, params.Header):
+                    headers.append(kind.alias or name)
+        return cls(call, tuple(depends), tuple(reads), has_query, tuple(headers), body)
 
-    async def arguments(
+    def read(self, request: Request, issues: list[Issue]) -> dict[str, object]:
+        """Read the arguments that are in the request itself."""
+        return {name: read(request, issues) for name, read in self.reads}
+
+    async def solve(
         self, request: Request, solved: dict[object, object], issues: list[Issue]
     ) -> dict[str, object]:
-        """Read the arguments; each dependency is called once per request."""
+        """Return the arguments that are dependencies; each is called once per request."""
         values: dict[str, object] = {}
         for name, plan in self.depends:
             value = solved.get(plan.call, _NONE)
             if value is _NONE:
-                value = solved[plan.call] = await plan._solve(request, solved, issues)
+                value = solved[plan.call] = await plan._call_dependency(request, solved, issues)
             values[name] = value
-        for name, read in self.reads:
-            values[name] = read(request, issues)
         return values
 
-    async def _solve(self, request: Request, solved: dict[object, object], issues: list[Issue]) -> object:
+    async def _call_dependency(
+        self, request: Request, solved: dict[object, object], issues: list[Issue]
+    ) -> object:
         before = len(issues)
-        values = await self.arguments(request, solved, issues)
+        values = {**await self.solve(request, solved, issues), **self.read(request, issues)}
         return await self.call(**values) if len(issues) == before else None
 
 
@@ -206,7 +264,7 @@ def _path(name: str, hint: type[object]) -> Read:
     adapter: TypeAdapter[object] = TypeAdapter(hint)
 
     def read(request: Request, issues: list[Issue]) -> object:
-        return _validate(adapter, request.path_params[name], ("path", name), issues)
+        return _validate(adapter, request.path_params[name], f"path/{name}", issues)
 
     return read
 
@@ -218,16 +276,16 @@ def _query(model: type[BaseModel]) -> Read:
         if nothing is not None and not request.scope["query_string"]:
             return nothing
         items = request.query_params.multi_items()
-        values = dict(items)
+        values: dict[str, JsonValue] = dict(items)
         if len(values) < len(items):
             names = [name for name, _ in items]
             repeated = sorted({name for name in names if names.count(name) > 1})
-            issues += [{"loc": ("query", name), "msg": "Expected one value"} for name in repeated]
+            issues += [_issue(f"query/{name}", "expected one value, found several") for name in repeated]
             return None
         try:
             return model.model_validate(values)
         except ValidationError as error:
-            issues += _issues(error, ("query",))
+            issues += _issues(error, values, "query", model=model)
         return None
 
     return read
@@ -258,38 +316,73 @@ def _header(name: str, hint: type[object], default: object) -> Read:
 
     def read(request: Request, issues: list[Issue]) -> object:
         value = request.headers.get(name)
-        return default if value is None else _validate(adapter, value, ("header", name), issues)
+        return default if value is None else _validate(adapter, value, f"header/{name}", issues)
 
     return read
 
 
 def _body(hint: type[object], default: object) -> Read:
-    adapter: TypeAdapter[object] = TypeAdapter(get_args(hint)[0])
+    model = get_args(hint)[0]
+    adapter: TypeAdapter[object] = TypeAdapter(model)
 
     def read(request: Request, issues: list[Issue]) -> object:
         value = request.scope["state"].get(BODY)
         if isinstance(value, dict):
-            return _validate(adapter, cast(dict[str, object], value), ("body",), issues)
+            return _validate(adapter, cast(dict[str, JsonValue], value), "body", issues, model=model)
         if value is not None:
-            issues.append({"loc": ("body",), "msg": "Expected a JSON object"})
+            issues.append(_issue("body", f"expected an object, found {json_type(value)}"))
             return default
         if default is Parameter.empty:
-            issues.append({"loc": ("body",), "msg": "Field required"})
+            issues.append(_issue("body", "expected an object, found no body"))
         return default
 
     return read
 
 
 def _validate(
-    adapter: TypeAdapter[object], value: object, location: tuple[str, ...], issues: list[Issue]
+    adapter: TypeAdapter[object],
+    value: JsonValue,
+    part: str,
+    issues: list[Issue],
+    *,
+    model: object = None,
 ) -> object:
+    # Null does not leave a field out, see docs/decisions/numbers_and_null.md; strict validation refuses it.
+    has_null = isinstance(value, dict) and None in value.values()
     try:
-        return adapter.validate_python(value)
+        return (
+            adapter.validate_json(to_json(value), strict=True) if has_null else adapter.validate_python(value)
+        )
     except ValidationError as error:
-        issues += _issues(error, location)
+        issues += _issues(error, value, part, model=model)
     return None
 
 
-def _issues(error: ValidationError, location: tuple[str, ...]) -> list[Issue]:
-    errors = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"loc": (*location, *issue["loc"]), "msg": issue["msg"]} for issue in errors]
+def _issues(error: ValidationError, value: JsonValue, part: str, *, model: object = None) -> Iterator[Issue]:
+    """Yield what does not fit a model or another type, at most as many issues as the codec lists."""
+    issues = invalid(error, value).issues
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    for detail, issue in zip(details, issues, strict=False):
+        # The checks of our own models quote no value, and say more than the codec knows of them.
+        is_own = detail["type"] == "value_error" or detail["type"] not in EXPECTED
+        text = detail["msg"].removeprefix(_CHECK) if is_own else issue.message
+        if detail["type"] == "extra_forbidden":
+            *path, name = detail["loc"]
+            text += near_names([str(name)], _names_at(model, path))
+        yield _issue(part + issue.path, text)
+
+
+def _issue(path: str, message: str) -> Issue:
+    return {"path": path, "message": message}
+
+
+def _names_at(model: object, path: Sequence[int | str]) -> tuple[str, ...]:
+    """Return the names of fields, as on the wire, of the model at a path in a model; none of another type."""
+    if not isinstance(model, type) or not issubclass(model, BaseModel):
+        return ()
+    models = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    if not path:
+        return tuple(models)
+    kind = models.get(str(path[0]))
+    # An optional field is a union with None.
+    return next((names for part in (kind, *get_args(kind)) if (names := _names_at(part, path[1:]))), ())

@@ -33,6 +33,10 @@ TARGET_BYTES_MAX: Final = 8_192
 """Path and query of one request."""
 KEY_CHARS_MAX: Final = 255
 """An idempotency key."""
+FILES_MAX: Final = 65_536
+"""Files that the process lets itself open, if the system allows so many."""
+FILES_PER_CONNECTION: Final = 2
+"""Files that the process keeps for each connection that it accepts, its socket among them."""
 REQUESTS_MAX: Final = 256
 """Concurrent requests; open streams do not count."""
 REQUESTS_PER_PRINCIPAL_MAX: Final = REQUESTS_MAX // 4
@@ -68,7 +72,9 @@ SESSIONS_EMPTY_MAX: Final = 1_000
 SCHEDULES_MAX: Final = 100
 """Schedules of one user: their runs do not count for the rate limits."""
 KEYS_KEPT_S: Final = 7 * 86_400
-"""How long an idempotency key is remembered at least, seconds."""
+"""How long an idempotency key is remembered at least, with the answer to its request, seconds."""
+ANSWER_KEPT_BYTES_MAX: Final = 131_072
+"""An answer that is kept with its key; the request of a larger one is carried out again."""
 HEARTBEAT_S: Final = 15.0
 """Silence on a stream before a heartbeat, seconds."""
 BATCH_BYTES: Final = 65_536
@@ -84,6 +90,9 @@ RETRY_MS: Final = 1_000
 PAGE_MAX: Final = 200
 """Items on one page of a list."""
 PAGE_DEFAULT: Final = 50
+DELTA_MS: Final = 50
+"""The least time between two frames with live deltas on a stream, milliseconds."""
+DELTA_MS_MAX: Final = 10_000
 FRAMES_MAX: Final = 1_024
 """Encoded events that are cached for streams of the same event."""
 FRAMES_BYTES_MAX: Final = 8 * 1_048_576
@@ -196,6 +205,12 @@ OPTIONS: Final = (
         "how often an answer that misses the outputSchema of a request goes back to the model",
         "NUMBER",
     ),
+    ServerOption(
+        "delta_ms",
+        f"{DELTA_MS}",
+        "the least time between two frames with live deltas on a stream, milliseconds; 0 sends each at once",
+        "NUMBER",
+    ),
     ServerOption("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
 )
 
@@ -268,6 +283,8 @@ class Limits:
     heartbeat_s: float = HEARTBEAT_S
     send_s_max: float = SEND_S_MAX
     reconnect_ms: int = RECONNECT_MS
+    delta_ms: int = DELTA_MS
+    """The least time between two frames with live deltas on a stream; 0 sends each at once."""
     output_repairs_max: int = OUTPUT_REPAIRS
     """How often an answer that misses the `outputSchema` of a request goes back to the model."""
 
@@ -379,6 +396,9 @@ def _limits(texts: Mapping[str, str]) -> Limits:
     repairs = texts["output_repairs_max"]
     if not (repairs.isascii() and repairs.isdigit() and len(repairs) <= _COUNT_DIGITS_MAX):
         raise settings_error(f"output_repairs_max is a number from 0 to 99, found {repairs!r}")
+    delta_ms = texts["delta_ms"]
+    if not (delta_ms.isascii() and delta_ms.isdigit() and int(delta_ms[:6]) <= DELTA_MS_MAX):
+        raise settings_error(f"delta_ms is a number from 0 to {DELTA_MS_MAX:,}, found {delta_ms!r}")
     return Limits(
         requests_per_s=rate("requests_per_s"),
         requests_burst=max(1, int(rate("requests_burst"))),
@@ -389,6 +409,7 @@ def _limits(texts: Mapping[str, str]) -> Limits:
         failures_per_s=rate("failures_per_s"),
         failures_burst=max(1, int(rate("failures_burst"))),
         streams_per_principal_max=max(1, int(rate("streams_per_user"))),
+        delta_ms=int(delta_ms),
         output_repairs_max=int(repairs),
     )
 

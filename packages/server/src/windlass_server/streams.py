@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 from windlass import AgentError, Event
 from windlass.feed import encode_cursor
 from windlass.parts import Clock
-from windlass.ports.feed import EventStream
+from windlass.ports.feed import EventStream, StreamOptions
 from windlass_harness.views.eve import EVE_TYPES, EveGrammar, Shown
-from windlass_harness.views.events import to_sse
+from windlass_harness.views.events import SHARED_FIELDS, SLIM_TYPES, to_sse
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Cursor, JsonObject, SSEEvent, SSEEventType, encode
@@ -170,6 +170,10 @@ class Streams:
         for timer in tuple(self._timers):
             timer.stir()
 
+    def options(self, *, follow: bool = True, with_live: bool = True) -> StreamOptions:
+        """Return the options of a subscription that a stream sends."""
+        return StreamOptions(follow=follow, with_live=with_live, live_pause_s=self.limits.delta_ms / 1000)
+
     def enter(self, principal: str) -> StreamTimer:
         """Count a new stream.
 
@@ -198,9 +202,9 @@ class Streams:
 
     def raw(self, event: Event) -> bytes:
         """Return the JSON of an event; readers of the same event share it."""
-        known = self._raw.get(id(event))
-        if known is not None and known[0] is event:
-            return known[1]
+        cached = self._raw.get(id(event))
+        if cached is not None and cached[0] is event:
+            return cached[1]
         try:
             raw = encode_trusted(event)
         except CodecError as error:
@@ -322,11 +326,42 @@ class LinesResponse(StreamResponse):
         await self._lines.aclose()
 
 
-class FeedResponse(StreamResponse):
-    """Sends the events of a feed."""
+class SlimDeltas:
+    """The short form of text deltas: one leaves out what it shares with the text delta before it."""
 
-    def __init__(self, feed: EventStream, frames: Frames, *, streams: Streams, caller: Caller) -> None:
+    def __init__(self) -> None:
+        self._before: Event | None = None
+
+    def raw(self, event: Event) -> bytes | None:
+        """Return the JSON of the next event of a stream in the short form; None if it is sent whole."""
+        if event.index is None or event.type not in SLIM_TYPES:
+            return None
+        before, self._before = self._before, event
+        # Equal numbers are those of one step, whose deltas share its place.
+        if before is None or _step_of(before) != _step_of(event):
+            return None
+        data: JsonObject = {name: value for name, value in event.data.items() if name not in SHARED_FIELDS}
+        return encode({"type": event.type, "data": data, "seq": event.seq, "index": event.index})
+
+
+def _step_of(delta: Event) -> tuple[object, ...]:
+    return delta.seq, delta.session_id, delta.run_id, delta.agent_id, delta.meta.attempt
+
+
+class FeedResponse(StreamResponse):
+    """Sends the events of a feed; text deltas in their short form if `slim` is given."""
+
+    def __init__(
+        self,
+        feed: EventStream,
+        frames: Frames,
+        *,
+        streams: Streams,
+        caller: Caller,
+        slim: SlimDeltas | None = None,
+    ) -> None:
         super().__init__(frames.media_type, streams=streams, caller=caller)
+        self._slim = slim
         self._feed = feed
         self._frames = frames
         self._is_welcome = caller.is_welcome
@@ -380,7 +415,8 @@ class FeedResponse(StreamResponse):
         """Return whether the stream is over, and the events that are ready, as bytes."""
         frames, feed, parts, size = self._frames, self._feed, list[bytes](), 0
         while True:
-            part = frames.event(event, self._streams.raw(event), cursor=encode_cursor(feed.cursor))
+            raw = None if self._slim is None else self._slim.raw(event)
+            part = frames.event(event, raw or self._streams.raw(event), cursor=encode_cursor(feed.cursor))
             parts.append(part)
             size += len(part)
             is_last = frames.is_last(event)
@@ -391,11 +427,16 @@ class FeedResponse(StreamResponse):
 
 
 async def open_feed(
-    feed: EventStream, frames: Callable[[str], Frames], *, streams: Streams, caller: Caller
+    feed: EventStream,
+    frames: Callable[[str], Frames],
+    *,
+    streams: Streams,
+    caller: Caller,
+    slim: SlimDeltas | None = None,
 ) -> FeedResponse:
     """Open a feed and return the response that sends it.
 
-    `frames` gets the cursor at which the feed begins.
+    `frames` gets the cursor at which the feed begins; `slim` shortens text deltas.
 
     Raises:
         AgentError: the cursor of the feed cannot be used.
@@ -403,7 +444,8 @@ async def open_feed(
     """
     await feed.open()
     try:
-        return FeedResponse(feed, frames(encode_cursor(feed.cursor)), streams=streams, caller=caller)
+        opened = frames(encode_cursor(feed.cursor))
+        return FeedResponse(feed, opened, streams=streams, caller=caller, slim=slim)
     except BaseException:
         await feed.aclose()
         raise
@@ -414,15 +456,15 @@ class SseFrames:
 
     media_type = SSE_TYPE
 
-    def __init__(self, retry_ms: int, place: str | None = None, until: int | None = None) -> None:
+    def __init__(self, retry_ms: int, first_cursor: str | None = None, until: int | None = None) -> None:
         self._retry_ms = retry_ms
         self._until = until
-        self._place = place
+        self._place = first_cursor
 
     def opening(self) -> bytes:
         """Return the reconnect delay, and the first cursor if it is known."""
-        place = b"" if self._place is None else b"id: %b\n" % self._place.encode()
-        return b"retry: %d\n%b\n" % (self._retry_ms, place)
+        id_line = b"" if self._place is None else b"id: %b\n" % self._place.encode()
+        return b"retry: %d\n%b\n" % (self._retry_ms, id_line)
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return an event."""
@@ -514,8 +556,8 @@ class SteerableFrames:
         # The end of the run was the end of this stream: the session repeats it for a client that resumes.
         is_repeated = was_over and event.type in _SESSION_ENDS
         shown = () if is_repeated else to_sse(event, changes)
-        self._is_over = any(one.type is SSEEventType.DONE for one in shown)
-        return b"".join(sse_frame(one, cursor) for one in shown)
+        self._is_over = any(sse_event.type is SSEEventType.DONE for sse_event in shown)
+        return b"".join(sse_frame(sse_event, cursor) for sse_event in shown)
 
     def is_last(self, event: Event) -> bool:
         """Whether the turn is over, which ends this shape."""
@@ -610,7 +652,7 @@ class EveFrames:
         """Yield the pieces that an attempt without an answer did not send: the text is empty again."""
         data: JsonObject = {**self._step_place(), **_texts("message", "", "")}
         for _ in range(len(CUTS) + 1 - self._cuts - self._has_thought):
-            yield self._numbered(("message.appended", data), at)
+            yield self._next_event(("message.appended", data), at)
         self._begin_attempt(is_unanswered=False)
 
     def _events(self, shown: Shown, at: str) -> Iterator[bytes]:
@@ -629,17 +671,17 @@ class EveFrames:
         thought, self._thought = self._thought, None
         if thought is not None:
             yield from self._think(str(thought[1]["reasoning"]), thought[1], at)
-            yield self._numbered(thought, at)
+            yield self._next_event(thought, at)
         if kind == "message.completed" and isinstance(text, str):
             yield self._piece(text, len(text), data, at)
-        yield self._numbered(shown, at)
+        yield self._next_event(shown, at)
 
     def _think(self, text: str, data: JsonObject, at: str) -> Iterator[bytes]:
         """Yield the piece of the reasoning, once."""
         if not self._has_thought:
             self._has_thought = True
-            piece: Shown = ("reasoning.appended", {**_placed(data), **_texts("reasoning", text, text)})
-            yield self._numbered(piece, at, is_told=self._sse is not None and "reasoning" in self._streamed)
+            piece: Shown = ("reasoning.appended", {**_step_fields(data), **_texts("reasoning", text, text)})
+            yield self._next_event(piece, at, is_told=self._sse is not None and "reasoning" in self._streamed)
 
     def _cut(self, text: str, data: JsonObject, at: str) -> Iterator[bytes]:
         """Yield the pieces of a message up to the last cut before its end so far."""
@@ -654,12 +696,12 @@ class EveFrames:
         start = CUTS[self._cuts - 1] if self._cuts else 0
         piece: Shown = (
             "message.appended",
-            {**_placed(data), **_texts("message", text[start:end], text[:end])},
+            {**_step_fields(data), **_texts("message", text[start:end], text[:end])},
         )
-        return self._numbered(piece, at, is_told=self._sse is not None and "message" in self._streamed)
+        return self._next_event(piece, at, is_told=self._sse is not None and "message" in self._streamed)
 
     def _step_place(self) -> JsonObject:
-        return self._grammar.placed({"sequence": 0, "stepIndex": 0, "turnId": ""})
+        return self._grammar.with_position({"sequence": 0, "stepIndex": 0, "turnId": ""})
 
     def _delta(self, event: Event) -> bytes:
         name = event.type.partition(".")[0]
@@ -667,12 +709,12 @@ class EveFrames:
             return b""
         delta, so_far = event.data.get(f"{name}Delta"), event.data.get(f"{name}SoFar")
         text = so_far if isinstance(so_far, str) else f"{self._streamed.get(name, '')}{delta}"
-        place, at = _placed(self._grammar.placed(event.data)), event.meta.at
+        step_fields, at = _step_fields(self._grammar.with_position(event.data)), event.meta.at
         if self._sse is not None:
             if self._next < self._start:
                 return b""
             self._streamed[name] = text
-            shown: Shown = (event.type, {**place, **_texts(name, str(delta), text)})
+            shown: Shown = (event.type, {**step_fields, **_texts(name, str(delta), text)})
             return b"data: %b\n\n" % _eve_event(shown, at)
         is_begun = "message" in self._streamed
         self._streamed[name] = text
@@ -681,11 +723,11 @@ class EveFrames:
         parts = list[bytes]()
         # Reasoning that began after the message is numbered after its pieces, as `isLate` says later.
         if "reasoning" in self._streamed and not is_begun:
-            parts += self._think(self._streamed["reasoning"], place, at)
-        parts += self._cut(text, place, at)
+            parts += self._think(self._streamed["reasoning"], step_fields, at)
+        parts += self._cut(text, step_fields, at)
         return b"".join(parts)
 
-    def _numbered(self, shown: Shown, at: str, *, is_told: bool = False) -> bytes:
+    def _next_event(self, shown: Shown, at: str, *, is_told: bool = False) -> bytes:
         """Return the next event; nothing if the client has it, by its number or as live deltas."""
         number, self._next = self._next, self._next + 1
         if number < self._start or is_told:
@@ -721,7 +763,7 @@ def _eve_event(shown: Shown, at: str) -> bytes:
     return encode({"type": kind, "data": data, "meta": {"at": at}})
 
 
-def _placed(data: JsonObject) -> JsonObject:
+def _step_fields(data: JsonObject) -> JsonObject:
     return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -14,20 +15,20 @@ from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.agent.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import Store, SystemClock, open_store
-from windlass.ports.store import SCHEDULE, Document, WatchedStore
+from windlass.ports.documents import SCHEDULE, Document
+from windlass.ports.store import WatchedStore
 from windlass.postgres import postgres_schemas, with_schema
 from windlass.private_files import make_folder, may_make_files, write_private
 from windlass.refusals import check_items, missing_provider
-from windlass.runtime.compose import Durability
+from windlass.runtime.executors import provider_of
+from windlass.runtime.opening import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
-from windlass.runtime.start import provider_of
 from windlass.temporal import wakes_at
 from windlass.webhooks import Deliveries, Endpoint, Outbox, Webhook, Webhooks, targets_of
 from windlass.webhooks.outbox import DeliveryTarget
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.lazy import lazy_pattern
 from windlass_server.problems import Problem
 from windlass_server.push import Push, PushRules, is_owing
 from windlass_server.reservations import Reservations
@@ -153,8 +154,8 @@ class Insight:
 
 NAME_SUFFIX: Final = ".tenant"
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
-_PLAIN: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
-_PLAIN_SCHEMA: Final = lazy_pattern(r"[a-z0-9_]{1,48}")
+_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN_SCHEMA: Final = re.compile(r"[a-z0-9_]{1,48}")
 LOCAL: Final = "local"
 """The tenant of a server without keys; its schema is that of the command."""
 TENANT: Final = "tenant"
@@ -193,14 +194,14 @@ class Tenant:
     @property
     def store(self) -> Store:
         """The store of the runtime."""
-        store = self.runtime.ports.store
+        store = self.runtime.core.ports.store
         assert store is not None, "it was opened on one"
         return store
 
     @property
     def deliveries(self) -> Deliveries:
         """Pending deliveries to endpoints and channels."""
-        return Deliveries(self.store, self.runtime.ports.machine.clock)
+        return Deliveries(self.store, self.runtime.core.ports.machine.clock)
 
     @property
     def is_busy(self) -> bool:
@@ -213,7 +214,7 @@ class Tenant:
 
     def new_id(self) -> str:
         """Return a new unique id."""
-        return self.runtime.ports.machine.new_id()
+        return self.runtime.core.ports.machine.new_id()
 
     async def is_parked(self) -> bool:
         """Whether no run is active and none will start or wake up by itself."""
@@ -223,7 +224,7 @@ class Tenant:
             return False
         if self.push is not None and not await self.push.is_idle():
             return False
-        if not await self.store.unfinished():
+        if not await self.store.count_unfinished_runs():
             return True
         if await self.store.next_wake_ms() is not None:
             return False
@@ -234,7 +235,7 @@ class Tenant:
         """Close it; open runs continue when it is opened again."""
         if self.blank is not None:
             # Its streams end, and their clients reconnect. The runtime has no engine, and shares its ports.
-            bus = self.runtime.ports.bus
+            bus = self.runtime.core.ports.bus
             assert bus is not None, "it was made with one"
             bus.end(_unavailable("the tenant was opened: reconnect"))
             return
@@ -308,7 +309,7 @@ class Tenants:
         Raises:
             Rejected: a file of an expected tenant cannot be opened, or an agent has an unknown provider.
         """
-        ports = self._in_memory().ports
+        ports = self._in_memory().core.ports
         self.unready = _check_models(ports)
         _check_deps(ports, self.agents.values())
         for webhook in self.webhooks:
@@ -370,7 +371,7 @@ class Tenants:
     def end_drain(self) -> None:
         """Let the drain wait no longer."""
         for tenant in self._open.values():
-            tenant.runtime.end_drain()
+            tenant.runtime.core.end_drain()
 
     async def aclose(self) -> None:
         """Close all tenants."""
@@ -451,9 +452,9 @@ class Tenants:
         push: Push | None = None,
         blank: Path | None = None,
     ) -> Tenant:
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         assert store is not None, "it was opened on one"
-        reservations = Reservations(store, runtime.ports.machine.clock)
+        reservations = Reservations(store, runtime.core.ports.machine.clock)
         insight, agent_ids = Insight(runtime), tuple(self.agents)
         return Tenant(name, runtime, reservations, insight, agent_ids, exported, outbox, push, blank=blank)
 
@@ -497,7 +498,7 @@ class Tenants:
                 return None
             if await store.next_document_ms(SCHEDULE) is not None:
                 return name
-            if not await store.unfinished():
+            if not await store.count_unfinished_runs():
                 return None
             now_ms = int(SystemClock().now().timestamp() * 1000)
             is_due = await store.next_wake_ms() is not None or await store.due(now_ms=now_ms, limit=1)
@@ -543,7 +544,7 @@ class Tenants:
             outbox = await Outbox(runtime, targets).__aenter__() if targets else None
             if outbox is not None:
                 failed.push_async_callback(outbox.aclose)
-            store, rules = runtime.ports.store, self.push_rules
+            store, rules = runtime.core.ports.store, self.push_rules
             push = (
                 await Push(runtime, store, rules).open() if store is not None and rules is not None else None
             )
@@ -669,7 +670,7 @@ async def tenant_at(address: str) -> str | None:
 
 async def _keep_name_in(runtime: AgentRuntime, name: str) -> None:
     """Store the name of a tenant in its schema: the name of the schema may be a digest."""
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None, "it was opened on one"
     if await store.document(TENANT, TENANT) is None:
         # Another process that opens the tenant for the first time may be quicker.

@@ -76,11 +76,11 @@ class App:
         began_s = clock.monotonic()
         store = MemoryStore() if path is None else await open_store(path)
         builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
-        built = builder.policy(allow_start).attended().drain_s(drain_s).build()
+        built = builder.policy(allow_start).options(is_attended=True, drain_s=drain_s).build()
         # The builder's scribe knows its secrets from the beginning; this one learns those of later streams.
-        runtime = AgentRuntime(replace(built.ports, scribe=scribe))
+        runtime = AgentRuntime(replace(built.core.ports, scribe=scribe))
         try:
-            await runtime.resume()
+            await runtime.core.resume()
         except BaseException:
             await store.aclose()
             raise
@@ -95,7 +95,7 @@ class App:
     def stop_now(self) -> None:
         """Shut down without draining."""
         self.is_hurried = True
-        self.runtime.end_drain()
+        self.runtime.core.end_drain()
         self.stop.set()
 
     async def aclose(self) -> None:

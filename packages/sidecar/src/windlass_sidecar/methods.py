@@ -180,7 +180,7 @@ class SessionList(Params):
 async def create_session(app: App, params: SessionCreate) -> JsonValue:
     """Journal a session; the same request again returns the same session."""
     return _plain(
-        await app.runtime.agent_sessions.create(
+        await app.runtime.sessions.agent_sessions.create(
             params.chat_id,
             session_id=params.session_id,
             user_id=params.user_id,
@@ -194,24 +194,24 @@ async def create_session(app: App, params: SessionCreate) -> JsonValue:
 
 async def resume_session(app: App, params: SessionResume) -> JsonValue:
     """Return a session; a stream with its id goes on in it."""
-    if await app.store.listed_session(params.session_id) is None:
+    if await app.store.session_info(params.session_id) is None:
         raise not_found("unknown session; agent.session.list names those that there are")
-    return _plain(await app.runtime.agent_sessions.get(params.session_id))
+    return _plain(await app.runtime.sessions.agent_sessions.get(params.session_id))
 
 
 async def update_session(app: App, params: SessionUpdate) -> JsonValue:
     """Change the stage of a session, also while a stream is under way in it."""
-    if await app.store.listed_session(params.session_id) is None:
+    if await app.store.session_info(params.session_id) is None:
         raise not_found("unknown session; agent.session.list names those that there are")
     change = AgentSessionChange.model_validate(
         params.model_dump(by_alias=True, exclude={"session_id"}, exclude_unset=True)
     )
-    return _plain(await app.runtime.agent_sessions.update(params.session_id, change))
+    return _plain(await app.runtime.sessions.agent_sessions.update(params.session_id, change))
 
 
 async def list_sessions(app: App, params: SessionList) -> JsonValue:
     """Return sessions, newest first."""
-    sessions = await app.runtime.agent_sessions.list(
+    sessions = await app.runtime.sessions.agent_sessions.list(
         user_id=params.user_id,
         chat_id=params.chat_id,
         active_only=params.active_only or False,

@@ -31,7 +31,7 @@ from windlass_protocol import (
     encode,
     parse,
 )
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import mutable, sealed
 from windlass_sidecar.limits import (
@@ -120,7 +120,7 @@ class RpcError(Exception):
         """The error as it is sent."""
         fields: dict[str, object] = {
             "code": int(self.code),
-            "message": shown(self.message, ERROR_CHARS_MAX),
+            "message": printable(self.message, ERROR_CHARS_MAX),
             "kind": self.kind or _KINDS[self.code],
         }
         if self.data is not None:
@@ -341,13 +341,13 @@ class Peer(Generic[A]):
         except AgentError as error:
             return of_agent_error(error)
         except Exception as error:  # noqa: BLE001 - one call must not end the others
-            _LOG.error("%s failed: %s", shown(request.method, _SHOWN_CHARS_MAX), type(error).__name__)
+            _LOG.error("%s failed: %s", printable(request.method, _SHOWN_CHARS_MAX), type(error).__name__)
             return RpcError(Code.INTERNAL, f"the method failed ({type(error).__name__}); see stderr")
 
     async def _run(self, request: SidecarRequest | SidecarNotification) -> JsonValue | Later:
         entry = self._methods.get(request.method)
         if entry is None:
-            name = shown(request.method, _SHOWN_CHARS_MAX)
+            name = printable(request.method, _SHOWN_CHARS_MAX)
             raise RpcError(
                 Code.METHOD_NOT_FOUND, f"unknown method {name}; protocol.describe lists all methods"
             )

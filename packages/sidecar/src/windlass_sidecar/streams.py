@@ -228,9 +228,9 @@ class LiveStreams:
         if params.api_key is not None:
             self._scribe.learn(params.api_key)
         agent = self._agent(stream, params, chat)
-        self._runtime.ports.registry.add(register_agent(agent), replace=True)
+        self._runtime.core.ports.registry.add(register_agent(agent), replace=True)
         can_ask = self._host.can_ask_people if params.request_input is None else params.request_input
-        stream.handle = await self._runtime.start(
+        stream.handle = await self._runtime.start_run(
             agent,
             chat.question,
             run_id=stream.stream_id,
@@ -264,12 +264,12 @@ class LiveStreams:
         """Return the chat and the user of the session, if `agent.session.create` made it."""
         if params.session_id is None:
             return {}
-        facts = await self._runtime.agent_sessions.facts(params.session_id)
+        facts = await self._runtime.sessions.agent_sessions.facts(params.session_id)
         return {name: facts[name] for name in ("chatId", "userId") if name in facts}
 
     async def _store_history(self, chat: ChatConversation) -> JsonObject:
         """Store the messages before the question; return a reference to them."""
-        content = self._runtime.ports.content
+        content = self._runtime.core.ports.content
         if chat.is_one_message or content is None:
             return {}
         masked = self._scribe.redactor.value(chat.data)
@@ -357,7 +357,7 @@ class LiveStreams:
 
     async def _release(self, stream: Stream) -> None:
         self._streams.pop(stream.stream_id, None)
-        self._runtime.ports.registry.remove(stream.agent_id)
+        self._runtime.core.ports.registry.remove(stream.agent_id)
         provider, stream.provider = stream.provider, None
         if provider is not None:
             await close(provider)

@@ -10,18 +10,20 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Coroutine, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread, current_thread
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_core import to_json
 from tests.contracts.stores import NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.faults.disk import Disk
+from tests.faults.test_sqlite_disk import until
 from tests.permissions import open_folder, read_only
+from tests.story import play
 
 from tools.files import ROOT
 from windlass.adapters.journals.codec import EncodedPost, encode_records, measure_unpacked
@@ -32,6 +34,7 @@ from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import transaction as sqlite_owners
 from windlass.adapters.journals.sqlite import writer as sqlite_writer
 from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
+from windlass.adapters.journals.sqlite.reads import last_position
 from windlass.adapters.journals.sqlite.schema import (
     APPLICATION_ID,
     BUSY_TIMEOUT_MS,
@@ -44,17 +47,10 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.store import Batch, Claim, Posted, Standing
+from windlass.ports.inbox import Posted
+from windlass.ports.journal import Batch, Claim, Standing
 from windlass_harness.loop.events import Draft
 from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(300):
-            await story
-
-    asyncio.run(main())
 
 
 @pytest.fixture
@@ -77,7 +73,7 @@ def test_a_store_is_one_file_when_it_is_closed(path: Path) -> None:
         await claim(store)
         await store.aclose()
 
-    run(story())
+    play(story())
     assert [file.name for file in path.parent.iterdir()] == ["store.db"]
 
 
@@ -87,7 +83,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
             await SqliteStore.open(tmp_path / "nowhere" / "store.db")
         assert caught.value.kind is ErrorKind.HOST_CONFIGURATION_NEEDED
 
-    run(story())
+    play(story())
 
 
 async def refused(path: Path, match: str, kind: type[AgentError] = Rejected) -> None:
@@ -98,7 +94,7 @@ async def refused(path: Path, match: str, kind: type[AgentError] = Rejected) -> 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
     path.write_bytes(b"Dear diary, " * 100)
     path.chmod(0o644)
-    run(refused(path, "store.db: the file is not a database: choose another file, or restore this one"))
+    play(refused(path, "store.db: the file is not a database: choose another file, or restore this one"))
     assert path.read_bytes() == b"Dear diary, " * 100
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert [one.name for one in path.parent.iterdir()] == [path.name]
@@ -109,13 +105,13 @@ def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> N
     other.execute("CREATE TABLE diary (day TEXT)")
     other.close()
     before = path.read_bytes()
-    run(refused(path, "store.db is the database of another application"))
+    play(refused(path, "store.db is the database of another application"))
     assert path.read_bytes() == before
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(path: Path) -> None:
     path.mkdir()
-    run(refused(path, "is a folder", Rejected))
+    play(refused(path, "is a folder", Rejected))
 
 
 def test_a_file_of_a_newer_version_is_refused_with_both_versions(path: Path) -> None:
@@ -130,7 +126,7 @@ def test_a_file_of_a_newer_version_is_refused_with_both_versions(path: Path) -> 
         ):
             await SqliteStore.open(path)
 
-    run(story())
+    play(story())
 
 
 NEXT = ("CREATE TABLE extra (a)", "INSERT INTO extra VALUES (1)")
@@ -160,7 +156,7 @@ def test_an_older_file_is_migrated_in_one_transaction_and_keeps_its_records(path
         assert numbers(await store.read("s1")) == [1, 2]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_many_may_make_the_same_store_at_once(path: Path) -> None:
@@ -172,7 +168,7 @@ def test_many_may_make_the_same_store_at_once(path: Path) -> None:
         for store in stores:
             await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("power", 2), ("process", 1)])
@@ -212,7 +208,7 @@ def test_writes_of_one_turn_share_one_commit(path: Path, monkeypatch: pytest.Mon
         assert await store.last_position() == 50
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 class Groups:
@@ -274,7 +270,7 @@ def test_a_group_has_a_limit_and_the_rest_comes_next(
         assert groups.sizes == [1, 4, 4, 4]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @both_ways
@@ -308,7 +304,7 @@ def test_a_crash_of_the_writer_thread_fails_the_rest_of_a_group(
         await store.aclose()
 
     monkeypatch.setattr("threading.excepthook", silent)
-    run(story())
+    play(story())
 
 
 def test_writes_that_wait_have_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +319,7 @@ def test_writes_that_wait_have_a_limit(path: Path, monkeypatch: pytest.MonkeyPat
         assert "too many writes are waiting" in refused.message
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @both_ways
@@ -340,7 +336,7 @@ def test_a_caller_that_stops_waiting_leaves_the_write_and_the_others_alone(
         assert [item.key for item in await store.pending("s1")] == ["k1", "k2"]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @both_ways
@@ -363,7 +359,7 @@ def test_several_event_loops_may_use_one_store(durability: Durability, path: Pat
             assert numbers(await opened.read(f"s{index}")) == list(range(20))
         await opened.aclose()
 
-    run(story())
+    play(story())
 
 
 @both_ways
@@ -385,7 +381,7 @@ def test_an_event_loop_closed_before_its_answer_does_not_harm_the_store(
         assert await post(store, "k2") == 2
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @both_ways
@@ -402,7 +398,7 @@ def test_a_write_of_a_stopped_event_loop_is_done(durability: Durability, path: P
         numbers.append(await post(store, "k2"))
         await store.aclose()
 
-    run(story())
+    play(story())
     numbers.append(loop.run_until_complete(asking))
     loop.close()
     assert sorted(numbers) == [1, 2], "the order is not promised"
@@ -425,7 +421,7 @@ def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
         await write(store, mine, 1)
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @both_ways
@@ -451,7 +447,7 @@ def test_a_crash_of_the_writer_thread_fails_its_pending_calls(
         return
 
     monkeypatch.setattr("threading.excepthook", silent)
-    run(story())
+    play(story())
 
 
 class Halt(BaseException):
@@ -492,7 +488,7 @@ def test_a_defect_in_a_write_of_the_event_loop_leaves_no_transaction_open(
             await post(store, "k2")
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
@@ -517,7 +513,7 @@ def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
         assert [each is current_thread() for each in threads] == [True, False]
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_event_loop_never_waits_for_another_process_that_writes(path: Path) -> None:
@@ -534,7 +530,7 @@ def test_an_event_loop_never_waits_for_another_process_that_writes(path: Path) -
         other.close()
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_closing_the_writer_waits_for_pending_writes(path: Path) -> None:
@@ -550,7 +546,7 @@ def test_closing_the_writer_waits_for_pending_writes(path: Path) -> None:
         assert locks.owners() == ("o1",)
         locks.close()
 
-    run(story())
+    play(story())
 
 
 def test_the_write_ahead_log_is_checkpointed_and_bounded(path: Path) -> None:
@@ -564,7 +560,7 @@ def test_the_write_ahead_log_is_checkpointed_and_bounded(path: Path) -> None:
 
     sizes: dict[str, int] = {}
     files = [path, path.with_name("store.db-wal")]
-    run(story())
+    play(story())
     assert sizes["store.db-wal"] < 3 * sqlite_writer.CHECKPOINT_BYTES
     assert sizes["store.db"] > 30_000
 
@@ -586,7 +582,34 @@ def test_another_process_that_writes_for_too_long_makes_the_store_unavailable(
         assert await post(store, "k1") == 1
         await store.aclose()
 
-    run(story())
+    play(story())
+
+
+@pytest.mark.parametrize("durability", ["power", "process"])
+def test_a_store_that_another_process_keeps_locked_says_so_until_it_is_free(
+    path: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability
+) -> None:
+    for module in (sqlite_schema, sqlite_writer):
+        monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", 20)
+    monkeypatch.setattr(sqlite_writer, "LOCKED_AGAIN_MS", 20)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        with closing(connect(path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(Unavailable, match="busy"):
+                await post(store, "k1")
+            assert store.write_problem == sqlite_writer.LOCKED
+            with pytest.raises(Unavailable, match="another process keeps the database locked"):
+                await post(store, "k1")
+            assert store.write_problem == sqlite_writer.LOCKED
+            other.execute("ROLLBACK")
+        # It finds out by itself.
+        await until(lambda: store.write_problem is None)
+        assert await post(store, "k1") == 1
+        await store.aclose()
+
+    play(story())
 
 
 # Positions
@@ -623,7 +646,35 @@ def test_positions_go_on_behind_the_newest_record_with_or_without_an_owner_of_it
         await other.aclose()
         await store.aclose()
 
-    run(story())
+    play(story())
+
+
+def test_a_session_that_is_released_while_the_last_position_is_read_counts(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        mine = await claim(store)
+        await write(store, mine, 1, 2)
+        loop = asyncio.get_running_loop()
+
+        class Released:
+            """A connection; before its second statement, the session is released."""
+
+            statements = 0
+
+            def execute(self, sql: str, parameters: Sequence[Value] = ()) -> Cursor:
+                self.statements += 1
+                if self.statements == 2:
+                    end = write(store, mine, after=2, is_last=True)
+                    asyncio.run_coroutine_threadsafe(end, loop).result(300)
+                return connection.execute(sql, parameters)
+
+        with closing(connect(path)) as connection:
+            key = prepare(connection, path, durability="process")
+            released = cast("SqlConnection", Released())
+            assert await asyncio.to_thread(last_position, released, key) == 2
+        await store.aclose()
+
+    play(story())
 
 
 # Owners
@@ -643,7 +694,7 @@ def test_two_stores_cannot_have_the_same_owner(path: Path, monkeypatch: pytest.M
         await store.aclose()
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_owners_that_cannot_have_a_lock_are_unavailable(path: Path) -> None:
@@ -654,7 +705,7 @@ def test_owners_that_cannot_have_a_lock_are_unavailable(path: Path) -> None:
             await store.enlist("o1", now_ms=NOW_MS)
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -685,7 +736,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
         assert await other.due(now_ms=NOW_MS) == ("s1",)
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_owner_without_its_lock_file_lives_until_its_lease_ends(path: Path) -> None:
@@ -709,7 +760,7 @@ def test_an_owner_without_its_lock_file_lives_until_its_lease_ends(path: Path) -
         await store.aclose()
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 @contextmanager
@@ -744,7 +795,7 @@ def test_an_owner_renews_its_lease_while_no_file_can_be_opened(durability: Durab
         await store.aclose()
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("durability", ["power", "process"])
@@ -768,7 +819,7 @@ def test_nothing_is_acknowledged_that_goes_into_a_removed_file(
             assert refused.value.retry is RetryClass.REPAIR_NEEDED
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_an_owner_that_returns_before_its_cleanup_keeps_its_sessions(path: Path) -> None:
@@ -788,7 +839,7 @@ DIES = """
 import asyncio, os, signal, sys
 from tests.contracts.stores import claim, write
 from windlass.parts import SqliteStore
-from windlass.ports.store import Standing
+from windlass.ports.journal import Standing
 
 async def story():
     store = await SqliteStore.open(sys.argv[1])
@@ -799,6 +850,7 @@ asyncio.run(story())
 """
 
 
+@pytest.mark.slow
 def test_a_missed_cleanup_of_a_dead_owner_can_be_done_at_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -819,7 +871,7 @@ def test_a_missed_cleanup_of_a_dead_owner_can_be_done_at_once(
 
     died = subprocess.run([sys.executable, "-c", DIES, path], cwd=ROOT, check=False)
     assert died.returncode == -signal.SIGKILL
-    run(story())
+    play(story())
 
 
 # Noticing the writes of others
@@ -841,7 +893,7 @@ def test_the_change_token_changes_after_any_write_and_only_then(path: Path) -> N
             await store.change_token()
         await other.aclose()
 
-    run(story())
+    play(story())
 
 
 # Syncs of own files
@@ -1018,7 +1070,7 @@ def test_a_thread_waits_for_a_busy_database_instead_of_the_event_loop(path: Path
         assert all(map(is_reader, reads.take()))
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def test_reads_of_every_session_are_made_by_a_thread(path: Path) -> None:
@@ -1033,7 +1085,7 @@ def test_reads_of_every_session_are_made_by_a_thread(path: Path) -> None:
         assert all(map(is_reader, threads))
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 @pytest.mark.parametrize("over", [0, 1])
@@ -1061,7 +1113,7 @@ def test_the_event_loop_reads_up_to_a_limit_of_bytes_itself(path: Path, over: in
         assert not any(map(is_reader, reads.take()))
         await store.aclose()
 
-    run(story())
+    play(story())
 
 
 def json_bytes(one: Draft) -> int:
@@ -1087,4 +1139,26 @@ def test_the_event_loop_does_not_wait_for_a_long_read(path: Path) -> None:
         assert numbers(await records) == [1]
         await store.aclose()
 
-    run(story())
+    play(story())
+
+
+class LikePython314(sqlite3.Connection):
+    """A connection that takes the values of names, and `?1` is one, from a mapping alone."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if "?1" in sql and not hasattr(parameters, "keys"):
+            raise sqlite3.ProgrammingError("named parameters, and values without names")
+        return super().execute(sql, parameters)
+
+
+class CheckedConnection(sqlite_schema.Connection, LikePython314):
+    """Our connection on such a Python."""
+
+
+def test_numbered_parameters_are_taken_from_a_sequence_on_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_schema, "Connection", CheckedConnection)
+    with closing(sqlite_schema.connect(tmp_path / "any.db")) as connection:
+        assert connection.execute("SELECT ?1 + ?1, ?2", (2, "two")).fetchall() == [(4, "two")]
+        assert connection.execute("SELECT ?, ?", (2, "two")).fetchall() == [(2, "two")]

@@ -34,24 +34,23 @@ from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTran
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.recorded import NumberedRow
-from windlass.ports.store import (
-    Batch,
+from windlass.ports.archive import SessionCopy
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Batch
+from windlass.ports.listing import (
     CountFilter,
-    NewRun,
     RunFilter,
     RunOrder,
     RunSort,
-    SessionCopy,
     SessionFilter,
     SessionOrder,
     SessionSort,
-    SessionStatus,
 )
+from windlass.ports.recorded import NumberedRow
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
-from windlass_harness.views.listing import Told
-from windlass_protocol import RunStatus
+from windlass_harness.views.listing import SessionNews
+from windlass_protocol import RunStatus, SessionStatus
 
 
 @dataclass(slots=True)
@@ -251,7 +250,7 @@ async def _made(path: Path, *, count: int) -> None:
     for number in range(count):
         words, owner = f"w{number} pay the hotel", f"u{number % 25}"
         await start(store, f"s{number}", f"r{number}", message=words, owner=owner)
-    await store.listed(SessionFilter(words=("w",)))
+    await store.list_sessions(SessionFilter(words=("w",)))
     await store.aclose()
 
 
@@ -308,11 +307,15 @@ def test_a_file_without_an_index_gets_one_when_it_is_opened_and_says_the_same(tm
 
     async def before() -> list[object]:
         async with opened(path, clerk) as runtime:
-            done = await runtime.start("clerk", "Pay the hotel", session_id="s1", run_id="r1", owner="ann")
+            done = await runtime.start_run(
+                "clerk", "Pay the hotel", session_id="s1", run_id="r1", owner="ann"
+            )
             await until(done, "run.waiting")
             await approve(done)
             await done.wait()
-            waits = await runtime.start("clerk", "Pay the taxi", session_id="s2", run_id="r2", owner="bob")
+            waits = await runtime.start_run(
+                "clerk", "Pay the taxi", session_id="s2", run_id="r2", owner="bob"
+            )
             await until(waits, "run.waiting")
             return await look(runtime.sessions)
 
@@ -345,7 +348,7 @@ def test_a_run_that_only_waits_in_an_older_file_is_listed_as_pending(tmp_path: P
 
     async def story() -> None:
         store = await SqliteStore.open(path)
-        found = await store.listed(SessionFilter())
+        found = await store.list_sessions(SessionFilter())
         assert [(one.session_id, one.status, one.agent_id) for one in found] == [
             ("s1", SessionStatus.PENDING, "a1"),
             ("s0", SessionStatus.PENDING, "a1"),
@@ -365,7 +368,7 @@ def test_a_file_of_the_first_version_still_opens_with_its_records(tmp_path: Path
     async def story() -> None:
         store = await SqliteStore.open(path, durability="process")
         await end(store, await begin(store))
-        assert len(await store.listed(SessionFilter())) == 1
+        assert len(await store.list_sessions(SessionFilter())) == 1
         await store.aclose()
 
     asyncio.run(story())
@@ -387,7 +390,7 @@ def test_questions_of_an_older_file_are_listed_for_those_whom_they_name(tmp_path
         connection.execute("PRAGMA user_version = 10")
         connection.close()
         store = await SqliteStore.open(path, durability="process")
-        [found] = await store.listed_requests(owner="u", named=("bob",))
+        [found] = await store.list_requests(owner="u", responders=("bob",))
         assert found.request_id == "q2"
         await store.aclose()
 
@@ -422,7 +425,7 @@ def test_all_appends_of_an_import_and_of_a_recording_count_as_milestones(tmp_pat
         store = await SqliteStore.open(path, durability="process")
         await store.append(Batch(await claim(store), 0, (Draft("step.started", AT, {}),)))
         assert await store.milestones("s1") == ()
-        await store.keep(SessionCopy("s2", await store.appends("s1"), Told(AT, AT)))
+        await store.keep(SessionCopy("s2", await store.appends("s1"), SessionNews(AT, AT)))
         assert [record.seq for record in await store.milestones("s2")] == [1]
         recorded = RecordedStore(path)
         recorded.take_in([NumberedRow("s3", 1, b'["step.started", "2026-01-31T09:30:00.250Z", {}]')])
@@ -445,7 +448,7 @@ def test_a_process_of_an_older_release_that_has_the_file_open_cannot_append(tmp_
             # The statement of each append before version 5.
             old.execute("UPDATE store SET last_position = 1, seal = x'00'")
         await end(store, await begin(store, "s2", "r2"), "r2")
-        assert len(await store.listed(SessionFilter())) == 2
+        assert len(await store.list_sessions(SessionFilter())) == 2
         await store.aclose()
 
     asyncio.run(story())

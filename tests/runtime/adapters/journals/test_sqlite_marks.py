@@ -33,8 +33,8 @@ from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Corrupt
+from windlass.ports.journal import Claim
 from windlass.ports.recorded import NumberedRow
-from windlass.ports.store import Claim
 
 FILES: Final = ("store.db", "store.db-wal", "store.db-mark")
 Story = Callable[[SqliteStore, Claim], Awaitable[object]]
@@ -237,6 +237,34 @@ def test_a_mark_of_another_size_is_damaged(path: Path, size: int) -> None:
         found(path)
 
 
+@pytest.mark.parametrize("target", ["device", "nothing", "pipe", "folder"])
+def test_a_mark_that_is_no_file_of_its_own_is_damaged_and_its_target_keeps_its_rights(
+    path: Path, tmp_path: Path, target: str
+) -> None:
+    store = killed(path, three)
+    mark, other = store.with_name(FILES[2]), tmp_path / "other"
+    mark.unlink()
+    match target:
+        case "device":
+            # As the link of an attacker to /dev/null, of which only its file system is another.
+            other.write_bytes(b"")
+            other.chmod(0o666)
+            mark.symlink_to(other)
+        case "nothing":
+            mark.symlink_to(tmp_path / "missing")
+        case "pipe":
+            os.mkfifo(mark, 0o666)
+            mark.chmod(0o666)
+        case _:
+            mark.mkdir(0o777)
+            mark.chmod(0o777)
+    mode = mark.stat().st_mode if mark.exists() else None
+    for _ in range(2):
+        with pytest.raises(Corrupt, match=r"store\.db-mark is damaged"):
+            found(store)
+    assert (mark.stat().st_mode if mark.exists() else None) == mode
+
+
 def test_a_mark_with_another_bit_is_damaged(path: Path) -> None:
     path = killed(path, three)
     whole = mark_of(path).read_bytes()
@@ -368,6 +396,7 @@ def test_a_blank_mark_file_beside_a_store_that_was_taken_away_is_damaged(
         found(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_log", [True, False], ids=["log", "no log"])
 def test_a_mark_file_of_any_other_length_is_damaged(path: Path, has_log: bool) -> None:
     path = killed(path, three)
@@ -423,6 +452,7 @@ def opens_until(path: Path, count: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["no store", "a closed store", "a store after a loss of power"])
 def test_a_kill_at_any_call_while_a_store_is_opened_leaves_one_that_opens(
     path: Path, monkeypatch: pytest.MonkeyPatch, before: str

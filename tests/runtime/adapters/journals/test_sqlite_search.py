@@ -35,7 +35,7 @@ from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
 from windlass.errors import Rejected, Unavailable
-from windlass.ports.store import Batch
+from windlass.ports.journal import Batch
 from windlass_protocol import RunStatus
 
 SESSIONS = 12
@@ -197,7 +197,7 @@ def test_an_append_does_not_wait_for_the_whole_backlog(path: Path, durability: D
     async def story(store: SqliteStore) -> None:
         await fill(store)
         mine = await begin(store, "new", "r-new")
-        search = asyncio.create_task(store.listed(having("pay"), limit=99))
+        search = asyncio.create_task(store.list_sessions(having("pay"), limit=99))
         await asyncio.sleep(0)
         for number in range(5):
             await store.append(Batch(mine, 2 + number, (fact("message.completed", message=f"n{number}"),)))
@@ -227,7 +227,7 @@ def test_closing_a_store_interrupts_a_search_and_the_next_one_goes_on(
 
         monkeypatch.setattr(SqliteTransaction, "index_words", close_at_third)
         with pytest.raises(Unavailable, match="the store is closed"):
-            await store.listed(having("pay"))
+            await store.list_sessions(having("pay"))
         await asyncio.gather(*closing_)
 
     run(story())
@@ -264,7 +264,7 @@ def save_or_die(self, state):
 
 async def story():
     store = await SqliteStore.open(sys.argv[1])
-    await store.listed(having("pay"))
+    await store.list_sessions(having("pay"))
 
 search.BATCH_ROWS_MAX = 1
 search.SearchIndex._save = save_or_die
@@ -272,6 +272,7 @@ asyncio.run(story())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 6])
 def test_a_process_that_is_killed_while_it_indexes_loses_and_repeats_nothing(path: Path, at: int) -> None:
     play(path, fill)
@@ -449,7 +450,7 @@ def test_a_session_that_is_deleted_during_a_search_leaves_no_words(
 ) -> None:
     async def story(store: SqliteStore) -> None:
         await fill(store)
-        search = asyncio.create_task(store.listed(having("pay")))
+        search = asyncio.create_task(store.list_sessions(having("pay")))
         for number in (0, 5, SESSIONS - 1):
             await store.delete(f"s{number}", now_ms=NOW_MS)
         assert not search.done()
@@ -547,6 +548,7 @@ DAMAGE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("is_open", [True, False])
 def test_a_damaged_index_is_made_anew_by_a_search(path: Path, damage: str, is_open: bool) -> None:
@@ -570,6 +572,7 @@ def test_a_damaged_index_is_made_anew_by_a_search(path: Path, damage: str, is_op
     change(path, "INSERT INTO search (search) VALUES ('integrity-check')")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [*DAMAGE, "UPDATE search_data SET block = x'00'"],
@@ -641,7 +644,7 @@ def test_without_fts5_everything_works_but_the_search_for_text(path: Path, is_in
         mine = await begin(store, "more", "r-more")
         for _ in range(2):
             with pytest.raises(Rejected, match="a search for text needs FTS5, and SQLite"):
-                await store.listed(having("pay"))
+                await store.list_sessions(having("pay"))
         await end(store, mine, "r-more")
         assert len(await names(store, limit=99)) == SESSIONS + 1
         # The index is left to a process that has FTS5.

@@ -306,7 +306,7 @@ function useAnswer() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ({ approval: { request }, given }: { readonly approval: Approval; readonly given: Answer }) =>
-      client.approve(
+      client.approvals.answer(
         request.requestId,
         request.argumentsHash === undefined ? given : { ...given, argumentsHash: request.argumentsHash },
       ),

@@ -65,7 +65,7 @@ function NewDataset(): ReactNode {
   const [name, setName] = useState("");
   const refresh = useRefresh(["datasets"]);
   const make = useMutation({
-    mutationFn: () => client.makeDataset(name.trim()),
+    mutationFn: () => client.datasets.make({ name: name.trim() }),
     onSuccess: (made) => {
       void refresh();
       navigate(to("dataset", [made.name]));
@@ -183,7 +183,7 @@ export function shellWord(text: string): string {
 function Actions({ info }: { readonly info: EvalDataset }): ReactNode {
   const refresh = useRefresh(["datasets"]);
   const remove = async (): Promise<void> => {
-    await client.deleteDataset(info.name);
+    await client.datasets.delete(info.name);
     tellDone(`Deleted the data set ${info.name}.`);
     void refresh();
     navigate(LIST_ADDRESS, { replace: true });
@@ -196,7 +196,7 @@ function Actions({ info }: { readonly info: EvalDataset }): ReactNode {
       <SaveButton
         label="Download"
         file={async () => ({
-          text: await client.datasetFile(info.name),
+          text: await client.datasets.yaml(info.name),
           name: `${info.name.replaceAll(/[^\w-]/gu, "-")}.yaml`,
           type: "application/yaml",
         })}
@@ -263,7 +263,7 @@ function CaseForm({ dataset, one }: CaseProps): ReactNode {
   const save = useMutation({
     mutationFn: () => {
       const body: DatasetCaseChange = { name: one.name, tags: tagsIn(tags) };
-      return client.changeCase(dataset, { ...body, expected: expectedIn(expected, one.expected) });
+      return client.datasets.changeCase(dataset, { ...body, expected: expectedIn(expected, one.expected) });
     },
     onSuccess: () => {
       tellDone(`Changed ${one.name}.`);
@@ -271,7 +271,7 @@ function CaseForm({ dataset, one }: CaseProps): ReactNode {
     onSettled,
   });
   const remove = useMutation({
-    mutationFn: () => client.removeCase(dataset, one.name),
+    mutationFn: () => client.datasets.deleteCase(dataset, { name: one.name }),
     onSuccess: () => {
       tellDone(`Removed ${one.name} from ${dataset}.`);
       change({ case: undefined });

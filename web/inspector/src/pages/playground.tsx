@@ -233,8 +233,8 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
   const results = useRef<HTMLElement>(null);
   const body = changesOf(draft, work);
   const run = useMutation({
-    mutationFn: () => client.play(draft.runId, draft.stepIndex, body),
-    onSuccess: ({ runId = "" }) => {
+    mutationFn: () => client.runs.play(draft.runId, draft.stepIndex, body),
+    onSuccess: ({ runId }) => {
       const attempt = { runId, size: work.size, calls: work.calls };
       change({ attempts: [...work.attempts, attempt].slice(-ATTEMPTS_MAX), shown: runId });
       // On a phone the answers are below the prompt.
@@ -708,7 +708,7 @@ function Comparison({ draft, attempt, change }: ComparisonProps): ReactNode {
   const before = size === "call" ? sideOfAnswer(draft.answer) : rest;
   const after = size === "call" ? sideOfAnswer(there.data?.answer) : newRest;
   const stop = useMutation({
-    mutationFn: () => client.cancelRun(attempt?.runId ?? ""),
+    mutationFn: () => client.runs.cancel(attempt?.runId ?? ""),
     onSettled: useRefresh(["run", attempt?.runId]),
   });
   return (

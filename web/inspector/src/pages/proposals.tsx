@@ -245,8 +245,8 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
     mutationFn: async (given: Given): Promise<void> => {
       const words = reason.trim();
       const body: Verdict = { fingerprint: proposal.fingerprint, ...(words === "" ? {} : { reason: words }) };
-      if (given === "check") await client.checkProposal(proposal.id);
-      else await client.settleProposal(proposal.id, given, body);
+      if (given === "check") await client.proposals.check(proposal.id);
+      else await client.proposals[given](proposal.id, body);
     },
     onSettled: useRefresh(["proposals"]),
   });

@@ -21,6 +21,7 @@ import { useMemo, useState, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
 import { SEARCH, to } from "../addresses.js";
 import { client } from "../auth.js";
+import { Costs } from "../costs.js";
 import { Family } from "../family.js";
 import { Act, Select } from "../form.js";
 import { JournalView, RecordPanel } from "../journal.js";
@@ -60,7 +61,7 @@ function tickMs(traces: readonly TraceInfo[], isLive: boolean): number {
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
 const COMPARED_CHARS_MAX = 48;
-const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "family"]);
+const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "family", "costs"]);
 
 /** A run: its trace, its story, its decisions and its records. */
 export function RunPage({ runId }: { readonly runId: string }): ReactNode {
@@ -227,6 +228,7 @@ function Views({ info: { run }, records, traces }: ViewsProps): ReactNode {
         { id: "timeline", label: "Timeline", content: () => journal(story, false) },
         { id: "decisions", label: "Decisions", content: () => <Ledger runId={runId} isLive={isLive} /> },
         { id: "family", label: "Family", content: () => <Relatives traces={traces} isLive={isLive} /> },
+        { id: "costs", label: "Costs", content: () => <Costs runId={runId} isLive={isLive} /> },
         ...(feedback.length === 0
           ? []
           : [
@@ -302,7 +304,7 @@ export function comparable(
 
 function Links({ info }: { readonly info: RunInfo }): ReactNode {
   const { runId, sessionId, agentId, status } = info.run;
-  const stop = useMutation({ mutationFn: () => client.cancelRun(runId) });
+  const stop = useMutation({ mutationFn: () => client.runs.cancel(runId) });
   const wish = info.row?.input?.trim() || undefined;
   const newest = useQuery(recentRunsQuery(agentId));
   // A search over all runs: asked for when a person comes near, not with every page.
@@ -356,9 +358,9 @@ function Refusal({ error }: { readonly error: Error | null }): ReactNode {
 /** Continues a failed run in a new run of its session, which it opens; no call that has a result is repeated. */
 function ContinueRun({ runId }: { readonly runId: string }): ReactNode {
   const retry = useMutation({
-    mutationFn: () => client.retryRun(runId),
+    mutationFn: () => client.runs.retry(runId),
     onSuccess: (accepted) => {
-      if (accepted.runId !== undefined) navigate(to("run", [accepted.runId]));
+      navigate(to("run", [accepted.runId]));
     },
   });
   return (

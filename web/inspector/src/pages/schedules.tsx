@@ -109,8 +109,8 @@ function SchedulePanel({ schedule }: { readonly schedule: ScheduleInfo }): React
   const [, , set] = useSearch(SEARCH.schedules);
   const act = useMutation({
     mutationFn: async (what: "pause" | "resume" | "run") => {
-      if (what === "run") return (await client.runSchedule(name)).runId;
-      await (what === "pause" ? client.pauseSchedule(name) : client.resumeSchedule(name));
+      if (what === "run") return (await client.schedules.run(name)).runId;
+      await (what === "pause" ? client.schedules.pause(name) : client.schedules.resume(name));
       return undefined;
     },
     onSuccess: (runId, what) => {
@@ -195,7 +195,7 @@ function Deliveries(): ReactNode {
   const isAll = search.show === "all";
   const list = useRows(useInfiniteQuery(deliveriesQuery(!isAll)), "deliveries");
   const act = useMutation({
-    mutationFn: ([what, id]: Deed) => (what === "retry" ? client.retryDelivery(id) : client.deleteDelivery(id)),
+    mutationFn: ([what, id]: Deed) => (what === "retry" ? client.deliveries.retry(id) : client.deliveries.delete(id)),
     onSuccess: (_, [what]) => {
       tellDone(what === "retry" ? "It is tried again now." : "The delivery was removed.");
     },

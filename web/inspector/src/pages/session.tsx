@@ -89,6 +89,12 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
   );
 }
 
+async function joined(lines: AsyncIterable<string>): Promise<string> {
+  let text = "";
+  for await (const line of lines) text += `${line}\n`;
+  return text;
+}
+
 function titleOf(session: SessionInfo | undefined): string {
   if (session === undefined) return "Session";
   return session.title == null || session.title === "" ? "Untitled session" : session.title;
@@ -283,7 +289,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
   const { sessionId, status = "idle", runCount = 0 } = session;
   const queries = useQueryClient();
   const remove = async (): Promise<void> => {
-    const gone = await client.deleteSession(sessionId);
+    const { deleted: gone } = await client.sessions.delete(sessionId);
     for (const id of gone) queries.removeQueries({ queryKey: ["session", id] });
     void queries.invalidateQueries({ queryKey: ["sessions"] });
     const others = gone.filter((id) => id !== sessionId);
@@ -299,7 +305,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
         label="Export"
         title="Everything that is stored of it, as lines of JSON"
         file={async () => ({
-          text: await client.exportSession(sessionId),
+          text: await joined(client.sessions.export(sessionId)),
           name: `session-${sessionId}.jsonl`,
           type: "application/x-ndjson",
         })}

@@ -3,6 +3,7 @@ import type { ApprovalInfo, SessionInfo as ServerSession, TraceInfo as ServerTra
 
 export {
   Accepted,
+  AcceptedRun,
   AgentComparison as Comparison,
   AgentInfo,
   AgentList,

@@ -21,24 +21,9 @@ export {
   type FeedSource,
   type FeedState,
 } from "./feed.js";
-export {
-  Client,
-  type AgentEventsOptions,
-  type ClientOptions,
-  type PageQuery,
-  type DecisionQuery,
-  type RefusedQuery,
-  type ExperimentQuery,
-  type DeliveryQuery,
-  type RequestOptions,
-  type RetryOptions,
-  type TraceOptions,
-  type RunQuery,
-  type SafePointQuery,
-  type SessionQuery,
-  type StatsQuery,
-  type TimeQuery,
-} from "./http.js";
+export { Client, type AllEventsOptions } from "./http.js";
+export type { ClientOptions, RequestOptions } from "./requests.js";
+export * from "../generated/operations.js";
 export * from "./bodies.js";
 export {
   childDuplex,

@@ -82,6 +82,83 @@ export const Usage = open({
 });
 export type Usage = z.infer<typeof Usage>;
 
+/** The figure that is the cost of a model call. */
+export const PriceSource = z.enum(["provider", "table", "own", "none"]);
+export type PriceSource = z.infer<typeof PriceSource>;
+
+/** Why a model call has no price: the server is not in the price table, the table does not have the model, the usage is incomplete or contradicts itself, or the provider reported none. */
+export const PriceGap = z.enum(["no-prices", "unlisted", "unusable", "no-usage"]);
+export type PriceGap = z.infer<typeof PriceGap>;
+
+/** A part of the price of a model call. */
+export const PricePart = open({
+  /** What is counted, such as input_tokens or cache_write_1h_tokens. */
+  unit: z.string(),
+  /** How many, without those that another part counts. */
+  count: Count,
+  /** Millionths of a US dollar; the parts add up to the amount by the prices. */
+  micros: Count,
+});
+export type PricePart = z.infer<typeof PricePart>;
+
+/** How the cost of a model call was found, or why it has none; the cost itself is in the usage. */
+export const Price = open({
+  /** The figure that is the cost. */
+  source: PriceSource,
+  /** Amount by the prices of the agent or of the table. */
+  listMicros: Count.optional(),
+  /** Amount that the provider reported. */
+  reportedMicros: Count.optional(),
+  /** Parts of the amount by the prices. */
+  parts: z.array(PricePart).optional(),
+  /** Name and version of the price table. */
+  table: z.string().optional(),
+  /** Provider and model in the price table, or the pattern among the application's own prices. */
+  entry: z.string().optional(),
+  /** Why there is no amount by prices. */
+  gap: PriceGap.optional(),
+});
+export type Price = z.infer<typeof Price>;
+
+/** What a model call may cost at most, set aside before it is made. */
+export const Reservation = open({
+  /** Millionths of a US dollar. */
+  costMicros: Count,
+  /** Tokens of the longest answer that this pays for. */
+  answerTokens: Count,
+  /** What the call is known by where limits of people and teams are kept; absent if it counts for none. */
+  sharedCall: z.string().optional(),
+});
+export type Reservation = z.infer<typeof Reservation>;
+
+/** A kind of part of a prompt. */
+export const PromptPart = z.enum(["tool", "system", "message"]);
+export type PromptPart = z.infer<typeof PromptPart>;
+
+/** Tokens of a prompt that the provider had in its cache and read anew. */
+export const CacheLoss = open({
+  /** Tokens that the call before had in the cache, and this one did not find there. */
+  tokens: Count,
+  /** Kind of the first part of the prompt that changed; absent if none did. */
+  part: PromptPart.optional(),
+  /** Its number among the parts of its kind, from 0; messages are counted together. */
+  index: Count.optional(),
+  /** The tool, or the role of the message. */
+  name: z.string().optional(),
+});
+export type CacheLoss = z.infer<typeof CacheLoss>;
+
+/** The parts of a prompt that a provider may cache, as far as they changed. */
+export const PromptCache = open({
+  /** Parts at the start that are those of the call before. */
+  kept: Count,
+  /** A digest of each part after them: its kind, a colon, and twelve digits. */
+  added: z.array(z.string()),
+  /** What was paid again, if it was. */
+  loss: CacheLoss.optional(),
+});
+export type PromptCache = z.infer<typeof PromptCache>;
+
 /** The things that led to a record or an error. */
 export const CausalIds = open({
   /** The session. */

@@ -2,7 +2,19 @@
 /** What each event type carries in `data`. All of it is open: unknown fields pass through. */
 import { z } from "zod";
 import { Json, JsonObject, open, text } from "../wire.js";
-import { ContentRef, Count, Id, Sha256, SourceRef, Timestamp, TraceContext, Usage } from "./common.js";
+import {
+  ContentRef,
+  Count,
+  Id,
+  Price,
+  PromptCache,
+  Reservation,
+  Sha256,
+  SourceRef,
+  Timestamp,
+  TraceContext,
+  Usage,
+} from "./common.js";
 import { Decision, DecisionEvaluation, Outcome, Problem, Proposal, ProposalCheck } from "./decisions.js";
 import { ErrorInfo } from "./errors.js";
 import {
@@ -566,6 +578,8 @@ export const StepStartedData = open({
   modelId: z.string().optional(),
   /** Messages of the history in the prompt; instructions apart. */
   promptMessageCount: Count.optional(),
+  /** What is set aside for the call in a run with a limit in money. */
+  reserved: Reservation.optional(),
 });
 export type StepStartedData = z.infer<typeof StepStartedData>;
 
@@ -606,6 +620,8 @@ export const StepRetryingData = open({
   message: z.string().optional(),
   /** What it used, when known. */
   usage: Usage.optional(),
+  /** How the cost was found, or why there is none. */
+  price: Price.optional(),
 });
 export type StepRetryingData = z.infer<typeof StepRetryingData>;
 
@@ -621,6 +637,8 @@ export const StepCompletedData = open({
   turnId: Id,
   /** What it used. */
   usage: Usage.optional(),
+  /** How the cost was found, or why there is none. */
+  price: Price.optional(),
   /** Cost in US dollars, when known. */
   costUsd: z.number().min(0).optional(),
   /** What the provider added. */
@@ -629,6 +647,8 @@ export const StepCompletedData = open({
   latencyMs: Count.optional(),
   /** How long the call waited for the limit of its provider, if it did. */
   queuedMs: Count.optional(),
+  /** The prompt as the provider may cache it, if it reports a cache. */
+  cache: PromptCache.optional(),
 });
 export type StepCompletedData = z.infer<typeof StepCompletedData>;
 
@@ -642,6 +662,8 @@ export const StepFailedData = open({
   details: JsonObject.optional(),
   /** What it used, when known. */
   usage: Usage.optional(),
+  /** How the cost was found, or why there is none. */
+  price: Price.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */
@@ -1065,6 +1087,8 @@ export const CompactionCompletedData = open({
   inputTokensAfter: Count.optional(),
   /** What the summary used. */
   usage: Usage.optional(),
+  /** How the cost was found, or why there is none. */
+  price: Price.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** The turn. */
@@ -1090,6 +1114,8 @@ export const CompactionFailedData = open({
   modelId: z.string().optional(),
   /** What the attempt used. */
   usage: Usage.optional(),
+  /** How the cost was found, or why there is none. */
+  price: Price.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count.optional(),
   /** The turn. */
@@ -1123,6 +1149,8 @@ export const SubagentCalledData = open({
   childRunId: Id.optional(),
   /** Levels below the root, from 1. */
   depth: Count.optional(),
+  /** Limits of the subagent, as its share of those of the run. */
+  lent: BudgetLimits.optional(),
 });
 export type SubagentCalledData = z.infer<typeof SubagentCalledData>;
 
@@ -1176,6 +1204,8 @@ export const SubagentCompletedData = open({
   steps: Count.optional(),
   /** Tool calls it made, those of its own subagents included. */
   toolCalls: Count.optional(),
+  /** Reservations of its calls that count because their cost is not known. */
+  settledMicros: Count.optional(),
 });
 export type SubagentCompletedData = z.infer<typeof SubagentCompletedData>;
 

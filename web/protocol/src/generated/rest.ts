@@ -4,12 +4,14 @@ import { z } from "zod";
 import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
 import {
+  CacheLoss,
   ContentRef,
   Count,
   Id,
   Integer,
   PolicyRef,
   Positive,
+  Price,
   Sha256,
   SourceRef,
   Timestamp,
@@ -18,7 +20,7 @@ import {
 import { PackageDifference, Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
 import { FinishReason, ProposalAppliedData, ProposalSettledData } from "./event-data.js";
-import { InputRequest, InputResponse } from "./input.js";
+import { InputOutcome, InputRequest, InputResponse } from "./input.js";
 import { BudgetLimits } from "./policy.js";
 import { PlaygroundOrigin, RunResult, RunSnapshot, RunStatus } from "./runs.js";
 import { ModelMessage, RunMode, ToolCallPart, UserContent, UserPart } from "./sessions.js";
@@ -213,6 +215,17 @@ export const Accepted = open({
 });
 export type Accepted = z.infer<typeof Accepted>;
 
+/** A run that was accepted: it is durable. */
+export const AcceptedRun = open({
+  /** The session. */
+  sessionId: z.string(),
+  /** The run. */
+  runId: z.string(),
+  /** The token to continue from here. */
+  continuationToken: z.string().optional(),
+});
+export type AcceptedRun = z.infer<typeof AcceptedRun>;
+
 /** Status of the newest run of a session; `idle` without one. */
 export const SessionStatus = z.enum(["idle", "pending", "running", "waiting", "cancelling", "completed", "failed", "cancelled", "budget_exhausted"]);
 export type SessionStatus = z.infer<typeof SessionStatus>;
@@ -372,6 +385,8 @@ export type FeedbackInfo = z.infer<typeof FeedbackInfo>;
 export const FeedbackList = open({
   /** The feedback. */
   feedback: z.array(FeedbackInfo),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
 });
 export type FeedbackList = z.infer<typeof FeedbackList>;
 
@@ -420,6 +435,73 @@ export type MissedTicks = z.infer<typeof MissedTicks>;
 /** What happens at a tick while the run of an earlier one goes on: it is skipped or queued, or the earlier run is cancelled. */
 export const TickOverlap = z.enum(["skip", "queue", "cancel"]);
 export type TickOverlap = z.infer<typeof TickOverlap>;
+
+/** What a limit is for: each run, or all runs of a day or a month together. */
+export const LimitPeriod = z.enum(["run", "day", "month"]);
+export type LimitPeriod = z.infer<typeof LimitPeriod>;
+
+/** What runs may spend: each of them, or all together in a day or a month. */
+export const NewLimit = z.strictObject({
+  /** Its name, without a slash. */
+  name: text({ min: 1, max: 128, pattern: new RegExp("^[^/]+$", "u") }),
+  /** What it is for. */
+  per: LimitPeriod,
+  /** Millionths of a US dollar; absent does not limit money. */
+  maxCostMicros: Positive.optional(),
+  /** Tokens of prompts and answers; absent does not limit them. */
+  maxTokens: Positive.optional(),
+  /** An owner, or `*` for each owner; absent is for all runs. */
+  owner: Id.optional(),
+  /** The name of an agent, or `*` for each agent; absent is for all. */
+  agent: Id.optional(),
+  /** The time zone of days and months; UTC when left out. */
+  timezone: text({ min: 1, max: 64 }).optional(),
+});
+export type NewLimit = z.infer<typeof NewLimit>;
+
+/** A limit, and what is left of it for an owner or an agent. */
+export const LimitInfo = open({
+  /** Its name. */
+  name: z.string(),
+  /** What it is for. */
+  per: LimitPeriod,
+  /** Millionths of a US dollar; absent does not limit money. */
+  maxCostMicros: Count.optional(),
+  /** Tokens of prompts and answers; absent does not limit them. */
+  maxTokens: Count.optional(),
+  /** An owner, or `*` for each owner; absent is for all runs. */
+  owner: z.string().optional(),
+  /** The name of an agent, or `*` for each agent; absent is for all. */
+  agent: z.string().optional(),
+  /** The time zone of days and months. */
+  timezone: z.string(),
+  /** The owner or the agent that this is left for, if each has the limit. */
+  subject: z.string().optional(),
+  /** The day or the month; absent for a limit of each run. */
+  period: z.string().optional(),
+  /** When the next period begins. */
+  endsAt: Timestamp.optional(),
+  /** What was spent in this period, in millionths of a US dollar. */
+  costMicros: Count.optional(),
+  /** Tokens that were used in this period. */
+  tokens: Count.optional(),
+  /** What is set aside for calls under way. */
+  heldMicros: Count.optional(),
+  /** Tokens that are set aside for calls under way. */
+  heldTokens: Count.optional(),
+  /** What no call has spent or may spend yet; absent without a limit in money. */
+  costMicrosLeft: Count.optional(),
+  /** Tokens that no call has used or may use yet; absent without a limit in tokens. */
+  tokensLeft: Count.optional(),
+});
+export type LimitInfo = z.infer<typeof LimitInfo>;
+
+/** Limits by name, each with what is left of it. */
+export const LimitList = open({
+  /** The limits; one for each owner or agent that has spent of it, if each has it. */
+  limits: z.array(LimitInfo),
+});
+export type LimitList = z.infer<typeof LimitList>;
 
 /** When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when. */
 export const NewSchedule = z.strictObject({
@@ -629,6 +711,36 @@ export const ApprovalPage = open({
 });
 export type ApprovalPage = z.infer<typeof ApprovalPage>;
 
+/** A request to a person that is closed: answered, or closed without an answer. */
+export const SettledApproval = open({
+  /** The request. */
+  requestId: z.string(),
+  /** The session that asked. */
+  sessionId: z.string(),
+  /** The run that asked. */
+  runId: z.string(),
+  /** The user that the session belongs to. */
+  owner: z.string().optional(),
+  /** How it was closed. */
+  outcome: InputOutcome,
+  /** The option that was chosen. */
+  optionId: z.string().optional(),
+  /** The user who answered. */
+  responder: z.string().optional(),
+  /** When it was closed. */
+  at: Timestamp,
+});
+export type SettledApproval = z.infer<typeof SettledApproval>;
+
+/** A request to a person, open or closed. */
+export const ApprovalView = open({
+  /** The request, while it is open. */
+  open: ApprovalInfo.optional(),
+  /** How it was closed. */
+  settled: SettledApproval.optional(),
+}).superRefine(exactlyOne(["open", "settled"]));
+export type ApprovalView = z.infer<typeof ApprovalView>;
+
 /** The trace of a run; its first span is the run. */
 export const TraceInfo = open({
   /** The trace. */
@@ -780,6 +892,8 @@ export type NewPlaygroundRun = z.infer<typeof NewPlaygroundRun>;
 export const ContentList = open({
   /** The contents. */
   contents: z.array(ContentRef),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
 });
 export type ContentList = z.infer<typeof ContentList>;
 
@@ -792,9 +906,9 @@ export const SafePoints = open({
 });
 export type SafePoints = z.infer<typeof SafePoints>;
 
-/** Sessions that were deleted. */
+/** What was deleted: sessions, a schedule or a data set. */
 export const Deleted = open({
-  /** Their ids. */
+  /** The ids of the sessions, or the name of the other. */
   deleted: z.array(z.string()),
 });
 export type Deleted = z.infer<typeof Deleted>;
@@ -878,6 +992,8 @@ export const RunNumbers = open({
   inputTokens: Count,
   /** Output tokens. */
   outputTokens: Count,
+  /** Input tokens that came from the cache of a provider. */
+  cacheReadTokens: Count.optional(),
   /** Cost in millionths of a dollar. */
   costMicros: Count,
   /** Median duration, waits included. */
@@ -905,6 +1021,8 @@ export const StatsBucket = open({
   inputTokens: Count,
   /** Output tokens. */
   outputTokens: Count,
+  /** Input tokens that came from the cache of a provider. */
+  cacheReadTokens: Count.optional(),
   /** Cost in millionths of a dollar. */
   costMicros: Count,
   /** Median duration, waits included. */
@@ -978,9 +1096,9 @@ export type StatsGroup = z.infer<typeof StatsGroup>;
 /** Runs over time; a run counts where it started. */
 export const Stats = open({
   /** The start of the time. */
-  from: Timestamp,
+  since: Timestamp,
   /** The end of the time, exclusive. */
-  to: Timestamp,
+  until: Timestamp,
   /** Seconds per interval. */
   bucketS: Positive,
   /** The whole time. */
@@ -1052,6 +1170,8 @@ export const AgentVersions = open({
   versions: z.array(AgentVersion),
   /** Fingerprint of the version that new runs get. */
   current: z.string().optional(),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
 });
 export type AgentVersions = z.infer<typeof AgentVersions>;
 
@@ -1114,6 +1234,8 @@ export const ProposalList = open({
   proposals: z.array(ProposalView),
   /** Work that is under way, or failed. */
   work: z.array(ProposalWork),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
 });
 export type ProposalList = z.infer<typeof ProposalList>;
 
@@ -1147,9 +1269,80 @@ export const ProblemDetails = open({
   code: z.string(),
   /** Ids of what the problem is about. */
   ids: record(z.string()),
+  /** A URN with the id of the HTTP request, that of the header `x-request-id`. */
+  instance: z.string().optional(),
   /** The code of the decision, if a policy refused the start of a run. */
   policyCode: z.string().optional(),
   /** Where the request does not fit the route. */
   issues: z.array(ProblemIssue).optional(),
 });
 export type ProblemDetails = z.infer<typeof ProblemDetails>;
+
+/** What a model call cost. */
+export const StepCost = open({
+  /** The step. */
+  stepIndex: Count,
+  /** The model. */
+  modelId: z.string(),
+  /** What it used. */
+  usage: Usage,
+  /** How the cost was found, or why there is none. */
+  price: Price.optional(),
+  /** What it paid for again, because it was in the cache no more. */
+  loss: CacheLoss.optional(),
+});
+export type StepCost = z.infer<typeof StepCost>;
+
+/** What a model or a subagent used. */
+export const UsageShare = open({
+  /** The model or the subagent. */
+  name: z.string(),
+  /** What it used. */
+  usage: Usage,
+});
+export type UsageShare = z.infer<typeof UsageShare>;
+
+/** What the results of a tool cost in later prompts. */
+export const ToolCost = open({
+  /** The tool. */
+  tool: z.string(),
+  /** Its results. */
+  calls: Count,
+  /** Tokens of its results, as estimated. */
+  resultTokens: Count,
+  /** The same tokens, counted with each prompt that had them. */
+  promptTokens: Count,
+  /** Their part of the cost of these prompts, in millionths of a US dollar. */
+  costMicros: Count,
+});
+export type ToolCost = z.infer<typeof ToolCost>;
+
+/** What a result of a tool cost in later prompts. */
+export const ResultCost = open({
+  /** The call. */
+  callId: Id,
+  /** The tool. */
+  tool: z.string(),
+  /** Its tokens, as estimated. */
+  tokens: Count,
+  /** The prompts that had it: so often its tokens were paid for. */
+  prompts: Count,
+  /** Its part of the cost of these prompts, in millionths of a US dollar. */
+  costMicros: Count,
+});
+export type ResultCost = z.infer<typeof ResultCost>;
+
+/** Where the money of a run went, as far as it is recorded. */
+export const RunCosts = open({
+  /** Model calls that answered, in their order. */
+  steps: z.array(StepCost),
+  /** What each model used, calls that failed and summaries included. */
+  models: z.array(UsageShare),
+  /** What each subagent used. */
+  subagents: z.array(UsageShare),
+  /** What the results of each tool cost in later prompts, the most expensive first. */
+  tools: z.array(ToolCost),
+  /** The twenty results that cost most in later prompts. */
+  results: z.array(ResultCost),
+});
+export type RunCosts = z.infer<typeof RunCosts>;

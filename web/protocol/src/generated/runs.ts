@@ -126,3 +126,15 @@ export const RunSnapshot = open({
   playground: PlaygroundOrigin.optional(),
 });
 export type RunSnapshot = z.infer<typeof RunSnapshot>;
+
+/** What a run waits for, in a filter; `person` is input or recovery. */
+export const WaitCause = z.enum(["input", "recovery", "person", "subagent", "provider", "timer", "budget"]);
+export type WaitCause = z.infer<typeof WaitCause>;
+
+/** What runs are sorted by. */
+export const RunSort = z.enum(["started", "duration", "cost"]);
+export type RunSort = z.infer<typeof RunSort>;
+
+/** What sessions are sorted by. */
+export const SessionSort = z.enum(["created", "updated", "cost"]);
+export type SessionSort = z.infer<typeof SessionSort>;

@@ -2,7 +2,7 @@
 /** The state of a session as plain data, and what goes into and comes out of a step. */
 import { z } from "zod";
 import { Json, JsonObject, open, text } from "../wire.js";
-import { Count, Id, Positive, Usage } from "./common.js";
+import { ContentRef, Count, Id, Positive, Usage } from "./common.js";
 import { InputRequest, InputResponse, RuntimeActionRequest, RuntimeActionResult } from "./input.js";
 
 /** Text. */
@@ -24,6 +24,8 @@ export const ImagePart = open({
   image: z.string(),
   /** Media type. */
   mediaType: z.string().optional(),
+  /** The stored bytes, if they were too large for a record; the runtime sets it. */
+  content: ContentRef.optional(),
   /** Options for one provider. */
   providerOptions: JsonObject.optional(),
 });
@@ -39,6 +41,8 @@ export const FilePart = open({
   mediaType: z.string(),
   /** Name of the file. */
   filename: z.string().optional(),
+  /** The stored bytes, if they were too large for a record; the runtime sets it. */
+  content: ContentRef.optional(),
   /** Options for one provider. */
   providerOptions: JsonObject.optional(),
 });

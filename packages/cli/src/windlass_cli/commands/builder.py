@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 import windlass
+from windlass import ledger
 from windlass_cli.backend import Command, LocalStore, command_of, complete_id, find_run, finish
 from windlass_cli.output import (
     MICROS,
@@ -96,8 +97,6 @@ def run(
     command = command_of(context)
 
     async def ask(runtime: "AgentRuntime") -> "Report":
-        from windlass import ledger  # noqa: PLC0415 - slow to import
-
         run = await find_run(LocalStore(runtime, command.agents, user=command.user), run_id)
         with ledger.BuilderQuery(runtime=runtime) as query:
             return await asyncio.to_thread(ledger.report, query, run_id=run.run_id)
@@ -114,13 +113,11 @@ def _report(
     as_json: bool,
 ) -> NoReturn:
     async def ask(runtime: "AgentRuntime") -> "Report":
-        from windlass import ledger  # noqa: PLC0415 - slow to import
-
         with ledger.BuilderQuery(runtime=runtime) as query:
             if not await asyncio.to_thread(query.list_runs_for_goal, goal, 1):
                 raise CommandError(
                     f"no runs with the goal {goal}",
-                    "Start runs with a goal: runtime.start(…, goal_id=…)",
+                    "Start runs with a goal: runtime.start_run(…, goal_id=…)",
                 )
             return await asyncio.to_thread(ledger.report, query, goal_id=goal, view=view, versions=versions)
 
@@ -137,8 +134,6 @@ def _show(command: Command, ask: "Callable[[AgentRuntime], Awaitable[Report]]", 
 
 
 def _tell(command: Command, report: "Report", *, as_json: bool) -> None:
-    from windlass import ledger  # noqa: PLC0415 - slow to import
-
     if as_json:
         command.terminal.line(to_json(ledger.report_json(report)))
     else:
@@ -150,8 +145,6 @@ def _tell(command: Command, report: "Report", *, as_json: bool) -> None:
 
 @asynccontextmanager
 async def _builder(runtime: "AgentRuntime", goals: "tuple[Goal, ...]" = ()) -> "AsyncGenerator[Builder]":
-    from windlass import ledger  # noqa: PLC0415 - slow to import
-
     async with ledger.Builder(None, runtime=runtime, goals=goals) as builder:
         yield builder
 

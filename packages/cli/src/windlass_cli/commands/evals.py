@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from windlass import evals
 from windlass.errors import wrong
 from windlass_cli.backend import Command, all_items, choose_agent, command_of, complete_id, finish
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
 from windlass_cli.settings import OWNER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic import JsonValue
 
     from windlass import AgentRuntime
-    from windlass.evals import Dataset, Experiment, ExperimentResult, GateResult, Results
+    from windlass.evals import Dataset, Experiment, ExperimentResult, Gate, GateResult, Results
     from windlass_protocol import Estimate, EvalComparison, EvalExperiment
 
 app = typer.Typer(no_args_is_help=True, help="Evaluations: run agents on data sets, list and compare them.")
@@ -75,8 +78,6 @@ def run(
     command = _with_agents(command_of(context), agents)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         gates = [evals.Gate.read(condition) for condition in gate or ()]
         data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
@@ -107,7 +108,7 @@ def run(
             older = (
                 None if against is None else await results.read(await _find_experiment_id(results, against))
             )
-            result = await _with_progress(command.terminal, plan, runtime=runtime)
+            result = await _with_progress(command.terminal, plan, runtime=runtime, gates=gates)
         outcomes = [result.check(condition) for condition in gates]
         comparison = None if older is None else result.compare(older)
         if junit is not None:
@@ -127,7 +128,6 @@ def run(
 
 async def _dataset(command: Command, source: str) -> "Dataset":
     """Return the data set of a file, or else the one of the store with this name."""
-    from windlass import evals  # noqa: PLC0415 - slow to import
 
     file = Path(source)
     if file.suffix.lower() in _SUFFIXES:
@@ -147,7 +147,7 @@ def _with_agents(command: Command, agents: str | None) -> Command:
 
 
 async def _with_progress(
-    terminal: Terminal, plan: "Experiment", *, runtime: "AgentRuntime"
+    terminal: Terminal, plan: "Experiment", *, runtime: "AgentRuntime", gates: "Sequence[Gate]"
 ) -> "ExperimentResult":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415 - slow
 
@@ -156,7 +156,7 @@ async def _with_progress(
     with bar:
         task = bar.add_task("cases")
         return await plan.run(
-            runtime, progress=lambda done, all_: bar.update(task, completed=done, total=all_)
+            runtime, gates=gates, progress=lambda done, all_: bar.update(task, completed=done, total=all_)
         )
 
 
@@ -174,8 +174,6 @@ def list_experiments(
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         async with command.reading() as runtime:
             experiments = (await evals.Results(runtime).list(limit=limit)).items
         if as_json:
@@ -216,8 +214,6 @@ def show(context: typer.Context, experiment: Id, *, as_json: Json = False) -> No
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         async with command.reading() as runtime:
             results = evals.Results(runtime)
             result = await results.read(await _find_experiment_id(results, experiment))
@@ -239,8 +235,6 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         async with command.reading() as runtime:
             results = evals.Results(runtime)
             older, newer = [
@@ -284,8 +278,6 @@ def list_datasets(context: typer.Context, *, as_json: Json = False) -> None:
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         async with command.reading() as runtime:
             store = evals.Datasets(runtime, owner=OWNER)
             infos = await all_items(lambda after: store.list(after=after, limit=_PAGE))
@@ -310,8 +302,6 @@ def show_dataset(context: typer.Context, name: Name, *, as_json: Json = False) -
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         async with command.reading() as runtime:
             store = evals.Datasets(runtime, owner=OWNER)
             info = await store.get(name)
@@ -355,8 +345,6 @@ def add_cases(
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         if (file is None) == (not run):
             raise typer.BadParameter("give a file, or --run with a recorded run")
         async with command.reading() as runtime:
@@ -385,8 +373,6 @@ def remove_case(
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
-
         async with command.reading() as runtime:
             store = evals.Datasets(runtime, owner=OWNER)
             await (store.delete(name) if case is None else store.remove(name, case))
@@ -409,7 +395,6 @@ def save_dataset(
     command = command_of(context)
 
     async def work() -> Exit:
-        from windlass import evals  # noqa: PLC0415 - slow to import
         from windlass.evals.dataset import file_format  # noqa: PLC0415 - slow to import
 
         kind = file_format(file)

@@ -1,6 +1,7 @@
 """`windlass init`: a project that runs, with its tests, settings, container and CI."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Final
 
 import typer
@@ -50,7 +51,7 @@ def test_the_weather_needs_no_approval(windlass_runtime: RunStory, scripted_mode
     guide = agent.with_model(scripted_model(call("weather", {"city": "Oslo"}), say("Take a coat.")))
 
     async def story(runtime: AgentRuntime) -> RunResult:
-        return await (await runtime.start(guide, "How is Oslo?")).wait()
+        return await (await runtime.start_run(guide, "How is Oslo?")).wait()
 
     assert windlass_runtime(story, agents=[guide]).output == "Take a coat."
 
@@ -62,7 +63,7 @@ def test_a_booking_is_made_after_a_person_approves(
     guide = agent.with_model(model)
 
     async def story(runtime: AgentRuntime) -> RunResult:
-        handle = await runtime.start(guide, "Book Oslo.")
+        handle = await runtime.start_run(guide, "Book Oslo.")
         async for request in handle.requests():
             assert isinstance(request, Approval)
             assert request.arguments == {"city": "Oslo"}
@@ -113,7 +114,7 @@ keys.json
 .env
 __pycache__
 """
-_WHEELS: Final = ("protocol", "harness", "", "server", "sidecar", "cli")
+_WHEELS: Final = ("protocol", "harness", "runtime", "server", "sidecar", "cli")
 _REQUIREMENTS: Final = """# Windlass is not on PyPI yet: its wheels have to be in wheels/.
 {wheels}
 pytest>=8
@@ -186,10 +187,7 @@ The role approver lets ann approve bookings:
 
 def files_of(name: str) -> dict[str, str]:
     """Return the files of a new project, by their paths in its folder."""
-    wheels = "\n".join(
-        f"wheels/{'_'.join(filter(None, ('windlass', part)))}-{windlass.__version__}-py3-none-any.whl"
-        for part in _WHEELS
-    )
+    wheels = "\n".join(f"wheels/windlass_{part}-{windlass.__version__}-py3-none-any.whl" for part in _WHEELS)
     return {
         _AGENT_FILE: _AGENT,
         FILE: _TOML,
@@ -264,4 +262,4 @@ def _check_empty(folder: Path) -> None:
 
 
 def _enter(folder: Path) -> str:
-    return "" if folder.absolute() == Path.cwd() else f"cd {folder} && "
+    return "" if folder.absolute() == Path.cwd() else f"cd {quote(str(folder))} && "

@@ -1,6 +1,7 @@
 """`windlass config` and `doctor`: show the settings of a project, check its environment."""
 
 import asyncio
+import importlib.metadata
 import os
 import platform
 import re
@@ -14,14 +15,21 @@ from urllib.request import ProxyHandler, build_opener
 import typer
 
 import windlass
-from windlass import models
+from windlass import models, parts
 from windlass.errors import Corrupt
-from windlass_cli.backend import Command, command_of, finish, tenant_stores, unknown_providers
+from windlass_cli.backend import (
+    Command,
+    command_of,
+    finish,
+    price_problems,
+    runtime_options,
+    tenant_stores,
+    unknown_providers,
+)
 from windlass_cli.commands.serve import port_problem
-from windlass_cli.output import Exit, show_table
+from windlass_cli.output import CommandError, Exit, show_table
 from windlass_harness.redact import mask_text
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass.agent.agent import AnyAgent
@@ -47,6 +55,8 @@ def config(context: typer.Context) -> None:
     show_table(command.terminal, ("setting", "value", "source", "variable", "meaning"), rows=rows)
     if odd := unknown_providers(command.settings):
         command.terminal.say(odd, "yellow")
+    for finding in _options(command):
+        command.terminal.say(f"{finding.state}. {finding.hint}", "yellow")
 
 
 # doctor
@@ -54,7 +64,7 @@ def config(context: typer.Context) -> None:
 _PACKAGES: Final = (
     "windlass-protocol",
     "windlass-harness",
-    "windlass",
+    "windlass-runtime",
     "windlass-server",
     "windlass-sidecar",
     "windlass-cli",
@@ -132,7 +142,15 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
     wakes = command.settings.text("wakes")
     if wakes:
         stores.append(await _wakes(wakes))
-    return [*_environment(), *agents, *_limits(command), *stores, *_keys(command), _port(command)]
+    return [
+        *_environment(),
+        *agents,
+        *_limits(command),
+        *_options(command),
+        *stores,
+        *_keys(command),
+        _port(command),
+    ]
 
 
 _LOAD: Final = "windlass.toml names this code. To run it and check the agents: windlass doctor --load"
@@ -151,8 +169,6 @@ def _environment() -> Iterator[Finding]:
 
 
 def _version(name: str) -> str:
-    import importlib.metadata  # noqa: PLC0415 - slow to import
-
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -170,6 +186,13 @@ def _agents(command: Command) -> Iterator[Finding]:
     for agent in _family(agents):
         for model in (agent.first_model, *agent.fallback_models):
             yield _model(f"model of {agent.name}", model)
+    try:
+        for problem in price_problems(command.settings, agents):
+            yield Finding("prices", "a budget is in money, and a model has no price", problem)
+    except windlass.AgentError as error:
+        yield Finding("agents", command.settings.agents, error.message)
+    except CommandError:
+        pass  # see `_options`
 
 
 def _family(agents: "Iterable[AnyAgent]") -> "Iterator[AnyAgent]":
@@ -197,6 +220,14 @@ def _model(what: str, model: str | windlass.LLMProvider) -> Finding:
 def _limits(command: Command) -> Iterator[Finding]:
     if limits := command.settings.text("providers"):
         yield Finding("providers", limits, unknown_providers(command.settings), is_fatal=False)
+
+
+def _options(command: Command) -> Iterator[Finding]:
+    """Check the prices and limits that the runtimes of the project get."""
+    try:
+        runtime_options(command.settings)
+    except CommandError as error:
+        yield Finding("settings", error.message, error.hint)
 
 
 async def _store(
@@ -244,7 +275,6 @@ def _keys(command: Command) -> Iterator[Finding]:
     file_name = command.settings.text("server.keys")
     if not file_name:
         return
-    from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
     from windlass_server.auth import read_keys  # noqa: PLC0415 - slow to import
 
     path = command.settings.folder / file_name
@@ -256,7 +286,7 @@ def _keys(command: Command) -> Iterator[Finding]:
     except windlass.AgentError as error:
         yield Finding("keys", str(path), error.message)
         return
-    now = SystemClock().now()
+    now = parts.SystemClock().now()
     valid = [
         entry
         for entry in entries
@@ -286,7 +316,6 @@ CLOCK_MS_MAX: Final = 2_000
 
 async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
     """Check the database, the tables of all tenants, and the clocks of this machine, server and workers."""
-    from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
     from windlass.postgres.maintenance import (  # noqa: PLC0415 - slow to import
         look_at_postgres,
         names_schema,
@@ -300,7 +329,7 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
         schemas = () if names_schema(address) else await postgres_schemas(address)
         for store_address in [with_schema(address, schema) for schema in schemas] or [address]:
             name, version, newest, server_ms, beat_ms = await look_at_postgres(store_address)
-            now_ms = int(SystemClock().now().timestamp() * 1_000)
+            now_ms = int(parts.SystemClock().now().timestamp() * 1_000)
             clocks.append((now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms))
             yield _tables(name, version, newest)
             if version == newest and is_deep:
@@ -360,7 +389,7 @@ _STALLED: Final = (
 )
 _METRICS_S: Final = 2.0
 _METRICS_BYTES_MAX: Final = 16 * 1_048_576
-_STALLS: Final = lazy_pattern(rb"^windlass_loop_(stalls|stall_seconds)_total (\S+)$", re.MULTILINE)
+_STALLS: Final = re.compile(rb"^windlass_loop_(stalls|stall_seconds)_total (\S+)$", re.MULTILINE)
 
 
 def server_stalls(host: str, port: int) -> tuple[int, float] | None:

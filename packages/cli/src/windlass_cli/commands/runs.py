@@ -22,7 +22,7 @@ from windlass_cli.backend import (
     session_of_run,
 )
 from windlass_cli.commands import sessions
-from windlass_cli.follow import RunWatch, follow_run
+from windlass_cli.follow import RunWatch, describe_changes, follow_run, request_subject
 from windlass_cli.output import (
     LINE_CHARS,
     CommandError,
@@ -39,7 +39,7 @@ from windlass_cli.output import (
     tokens,
     when,
 )
-from windlass_protocol import BudgetLimits
+from windlass_protocol import BudgetLimits, InputRequestedData, InputResolvedData
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from windlass_protocol import (
         Decision,
         Event,
+        InputRequest,
         InputResolution,
         JsonObject,
         Outcome,
@@ -78,6 +79,15 @@ Limit = Annotated[
     int | None, typer.Option(min=0, max=INTEGER_MAX, help="A limit of both runs together, as in Budget.")
 ]
 OPTIONS_SHOWN_MAX: Final = 6
+_LIMIT_OPTIONS: Final = {
+    "tokens": "--max-tokens",
+    "steps": "--max-steps",
+    "tool_calls": "--max-tool-calls",
+    "cost": "--max-cost-micros",
+    "wall": "--max-wall-ms",
+}
+"""Options of `windlass runs retry`, by the names of budgets in records."""
+_FAILED_ENDS: Final = ("run.failed", "run.budget_exhausted", "run.cancelled")
 """Options of a decision, besides the chosen one, in its row."""
 CANCEL_WAIT_S: Final = 1.0
 """Time for the driver of a run to end it before the command says how to end it here."""
@@ -238,7 +248,8 @@ def _refusal_row(start: "RefusedRow") -> tuple[str, ...]:
 
 @app.command()
 def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
-    """Show the steps of a run as a tree, with durations and costs; who answered what; and why it failed.
+    """Show the steps of a run as a tree, with durations and costs; where its money went; who answered what;
+    and why it failed.
 
     Example: windlass runs show 019a8f…
     """
@@ -251,6 +262,12 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
             command.terminal.line(to_json({"run": snapshot, "trace": trace_info}))
         else:
             show_tree(command.terminal, trace_info, status=_status(snapshot.status, snapshot.waiting))
+            from windlass_cli.commands.costs import cost_lines  # noqa: PLC0415 - slow to import
+            from windlass_harness.views.costs import fold_costs  # noqa: PLC0415 - slow to import
+
+            records = [(record.type, record.data) async for record in backend.run_records(snapshot.run_id)]
+            for line in cost_lines(fold_costs(records)):
+                command.terminal.show(line)
             async for line, style in _story(backend, snapshot.run_id):
                 command.terminal.show(line, style)
             if snapshot.waiting is not None and snapshot.waiting.reason is not None:
@@ -267,35 +284,49 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
 
 async def _story(backend: Backend, run_id: str) -> AsyncIterator[tuple[str, str]]:
     """Yield who started a run, what people were asked and answered, and how it ended, in order."""
-    from windlass_protocol import InputRequestedData, InputResolvedData  # noqa: PLC0415 - slow to import
 
-    subjects: dict[str, str] = {}
+    requests: dict[str, InputRequest] = {}
     async for record in backend.run_records(run_id):
         at, data = when(_at(record)), record.data
         match record.type:
             case "input.requested":
                 for request in InputRequestedData.model_validate(data).requests:
-                    subjects[request.request_id] = getattr(request.action, "tool_name", None) or "the request"
+                    requests[request.request_id] = request
                     yield f"{at}  asked: {short(request.prompt, LINE_CHARS)}", ""
             case "input.resolved":
                 for resolution in InputResolvedData.model_validate(data).resolutions:
-                    request_id = resolution.request_id
-                    yield f"{at}  {subjects.get(request_id, request_id)}: {_answer(resolution)}", ""
-            case "run.failed" | "run.budget_exhausted" | "run.cancelled":
+                    request = requests.get(resolution.request_id)
+                    yield f"{at}  {_answer(resolution, request)}", ""
+            case kind if kind in _FAILED_ENDS:
                 yield f"{at}  {_ending(record.type, data)}", "red"
                 if record.type != "run.cancelled":
-                    yield f"Continue it: windlass runs retry {run_id}", ""
+                    yield _next_step(run_id, data), ""
             case _:
                 pass
 
 
-def _answer(resolution: "InputResolution") -> str:
-    response = resolution.response
+def _next_step(run_id: str, ending: "JsonObject") -> str:
+    """Return how a failed run is continued: with a larger limit, if it used up its budget."""
+    error, exceeded = ending.get("error"), ending.get("exceeded")
+    details = error.get("details") if isinstance(error, dict) else None
+    is_own = isinstance(details, dict) and details.get("reason") == "budget_exhausted"
+    if not is_own or not isinstance(exceeded, list):
+        return f"Continue it: windlass runs retry {run_id}"
+    options = " ".join(f"{_LIMIT_OPTIONS[str(name)]} N" for name in exceeded if str(name) in _LIMIT_OPTIONS)
+    return f"Continue it with a larger limit: windlass runs retry {run_id} {options}"
+
+
+def _answer(resolution: "InputResolution", request: "InputRequest | None") -> str:
+    """Return how a request was answered; None for one that is not in the run."""
+    response, subject, changes = resolution.response, resolution.request_id, ""
+    if request is not None:
+        subject = request_subject(request)
+        changes = describe_changes(request, resolution)
     if response is None:
-        return resolution.outcome.value
+        return f"{subject}: {resolution.outcome.value}"
     text = "" if not response.text else f": {short(response.text, LINE_CHARS)}"
     by = "" if response.responder is None else f" by {response.responder}"
-    return f"{resolution.outcome.value} ({response.option_id or 'in words'}){by}{text}"
+    return f"{subject}: {resolution.outcome.value} ({response.option_id or 'in words'}){by}{changes}{text}"
 
 
 def _ending(kind: str, data: "JsonObject") -> str:
@@ -333,7 +364,8 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        report = await backend.decisions((await find_run(backend, run_id)).run_id)
+        snapshot = await find_run(backend, run_id)
+        report = await backend.decisions(snapshot.run_id)
         if as_json:
             command.terminal.line(to_json(report))
             return
@@ -343,7 +375,7 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
                 decision.intent,
                 decision.chosen_option_id,
                 _others(decision),
-                _outcome(decision.outcome),
+                _outcome(decision.outcome, snapshot.status.value),
             )
             for number, decision in enumerate(report.decisions, start=1)
         )
@@ -362,9 +394,9 @@ def _others(decision: "Decision") -> str:
     return ", ".join(others[:OPTIONS_SHOWN_MAX]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _outcome(outcome: "Outcome | None") -> str:
+def _outcome(outcome: "Outcome | None", run_status: str) -> str:
     if outcome is None:
-        return "pending"
+        return f"none: {run_status}" if run_status in ENDS else "pending"
     return "ok" if outcome.success else f"failed: {outcome.error or ''}"
 
 
@@ -627,6 +659,9 @@ def replay(
                 await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
             watch.show(record)
             last = now
+            if record.type in _FAILED_ENDS:
+                watch.leave()
+                command.terminal.say(_ending(record.type, record.data), "red")
         watch.leave()
 
     command.ask(work)

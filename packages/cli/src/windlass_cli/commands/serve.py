@@ -21,6 +21,7 @@ from windlass_cli.backend import (
     command_of,
     finish,
     make_data_folder,
+    price_problems,
     put_schedules,
     runtime_options,
     unknown_providers,
@@ -115,8 +116,9 @@ async def _work(command: Command) -> Exit:
     windlass_server.configure(level)
     shutdown = _Shutdown()
     async with command.driving(settings.text("wakes")) as runtime:
+        parts.shorten_stalls()
         shutdown.runtimes.append(runtime)
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         names = ", ".join(agent.name for agent in agents)
         name = getattr(store, "name", "memory")
         if command.terminal.err.is_terminal:
@@ -150,7 +152,7 @@ class _Shutdown:
     def _begin(self, number: int) -> None:
         if number in self._signals:
             for runtime in self.runtimes:
-                runtime.end_drain()
+                runtime.core.end_drain()
         self._signals.add(number)
         self.has_begun.set()
 
@@ -296,6 +298,8 @@ def serve_agents(
     if odd := unknown_providers(settings):
         terminal.say(odd, "yellow")
     agents = command.agents()
+    for problem in price_problems(settings, agents):
+        terminal.say(problem, "yellow")
     where = server_settings(command, port, origins)
     make_data_folder(settings.data)
     if settings.schedules:
@@ -329,7 +333,7 @@ def serve_agents(
         if also is not None:
             also(tenants, address)
 
-    if windlass_server.serve(where, tenants, told=announce):
+    if windlass_server.serve(where, tenants, on_ready=announce):
         hint = f"Another process may listen on {where.host}:{where.port}. Choose another port: --port 0"
         raise CommandError("the server could not start", hint, code=Exit.FAILED)
     raise typer.Exit(Exit.DONE)

@@ -89,7 +89,7 @@ def acp(context: typer.Context, *, agent: AgentName = None) -> None:
     if importlib.util.find_spec("acp") is None:
         raise CommandError(
             "the package agent-client-protocol is not installed",
-            "Install it: pip install agent-client-protocol",
+            "Install it: pip install 'windlass-cli[acp]'",
         )
     from windlass_cli.acp import serve  # noqa: PLC0415 - slow to import
 

@@ -11,14 +11,14 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from windlass_harness.ledger.failures import Failure as Failure
     from windlass_harness.ledger.failures import Loop as Loop
-    from windlass_harness.ledger.failures import blamed as blamed
     from windlass_harness.ledger.failures import classify as classify
+    from windlass_harness.ledger.failures import find_culprit as find_culprit
     from windlass_harness.ledger.failures import find_loops as find_loops
     from windlass_harness.ledger.failures import kind_of_code as kind_of_code
     from windlass_harness.ledger.goals import Attempt as Attempt
+    from windlass_harness.ledger.goals import CriterionVerdict as CriterionVerdict
     from windlass_harness.ledger.goals import GoalScore as GoalScore
     from windlass_harness.ledger.goals import RunFacts as RunFacts
-    from windlass_harness.ledger.goals import Verdict as Verdict
     from windlass_harness.ledger.goals import run_facts as run_facts
     from windlass_harness.ledger.proposals import ProposalsState as ProposalsState
     from windlass_harness.ledger.proposals import ProposalState as ProposalState
@@ -54,7 +54,7 @@ _HOMES = {
     "windlass_harness.ledger.failures": (
         "Failure",
         "Loop",
-        "blamed",
+        "find_culprit",
         "classify",
         "find_loops",
         "kind_of_code",
@@ -63,7 +63,7 @@ _HOMES = {
         "Attempt",
         "GoalScore",
         "RunFacts",
-        "Verdict",
+        "CriterionVerdict",
         "run_facts",
     ),
     "windlass_harness.ledger.proposals": (

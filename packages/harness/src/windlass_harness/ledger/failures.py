@@ -34,14 +34,13 @@ from windlass_protocol import (
     canonical,
 )
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 CAUSE_CHARS_MAX: Final = 200
 UNKNOWN: Final = "unknown"
 
 # In this order: longer and more exact patterns come first.
 _VARYING: Final = tuple(
-    (lazy_pattern(pattern, re.IGNORECASE), word)
+    (re.compile(pattern, re.IGNORECASE), word)
     for pattern, word in (
         (r"[a-z][a-z0-9+.-]*://[^\s\"'<>)]+", "<url>"),
         (
@@ -61,7 +60,7 @@ _VARYING: Final = tuple(
         ),
     )
 )
-_SPACE: Final = lazy_pattern(r"\s+")
+_SPACE: Final = re.compile(r"\s+")
 
 
 def cause_of(error: str | None) -> str:
@@ -102,7 +101,7 @@ def find_loops(run: DecisionRun) -> tuple[Loop, ...]:
     A stall is reported only where nothing repeats. A decision without an outcome ends a stall: its result is
     unknown.
     """
-    acts = [one for one in run.decisions if one.decision_type is not DecisionType.TERMINATION]
+    acts = [decision for decision in run.decisions if decision.decision_type is not DecisionType.TERMINATION]
     repeats = _repeats(acts)
     covered = {decision_id for loop in repeats for decision_id in loop.decision_ids}
     stalls = [loop for loop in _stalls(acts) if covered.isdisjoint(loop.decision_ids)]
@@ -111,32 +110,32 @@ def find_loops(run: DecisionRun) -> tuple[Loop, ...]:
 
 def _repeats(acts: Sequence[Decision]) -> list[Loop]:
     deeds = [_deed(act) for act in acts]
-    found: list[Loop] = []
+    loops: list[Loop] = []
     taken: set[int] = set()
     for cycle in range(1, CYCLE_DECISIONS_MAX + 1):
         for begin, end in _stretches(deeds, cycle):
             if taken.isdisjoint(range(begin, end)):
                 taken.update(range(begin, end))
-                found.append(_loop(FailureKind.REPEATED_CALL, acts, (begin, end), cycle=cycle))
-    return sorted(found, key=lambda loop: _place(acts, loop))
+                loops.append(_loop(FailureKind.REPEATED_CALL, acts, (begin, end), cycle=cycle))
+    return sorted(loops, key=lambda loop: _place(acts, loop))
 
 
 def _stretches(deeds: Sequence[bytes], cycle: int) -> list[tuple[int, int]]:
     """Yield the ranges in which actions equal those one cycle before, often enough."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     begin = 0
     for at in range(1, len(deeds) + 1):
         is_same = at < len(deeds) and (at - begin < cycle or deeds[at] == deeds[at - cycle])
         if is_same:
             continue
         if at - begin >= cycle * REPEATS_MIN:
-            found.append((begin, at))
+            stretches.append((begin, at))
         begin = max(begin + 1, at - cycle + 1)
-    return found
+    return stretches
 
 
 def _stalls(acts: Sequence[Decision]) -> list[Loop]:
-    found: list[Loop] = []
+    stalls: list[Loop] = []
     seen: set[bytes] = set()
     begin = 0
     for at, act in enumerate(acts):
@@ -144,15 +143,15 @@ def _stalls(acts: Sequence[Decision]) -> list[Loop]:
         is_new = outcome is None or (outcome.success and deed not in seen)
         seen.add(deed)
         if is_new:
-            _add_stall(found, acts, (begin, at))
+            _add_stall(stalls, acts, (begin, at))
             begin = at + 1
-    _add_stall(found, acts, (begin, len(acts)))
-    return found
+    _add_stall(stalls, acts, (begin, len(acts)))
+    return stalls
 
 
-def _add_stall(found: list[Loop], acts: Sequence[Decision], stretch: tuple[int, int]) -> None:
+def _add_stall(stalls: list[Loop], acts: Sequence[Decision], stretch: tuple[int, int]) -> None:
     if stretch[1] - stretch[0] >= STALL_DECISIONS_MIN:
-        found.append(_loop(FailureKind.STALL, acts, stretch, cycle=0))
+        stalls.append(_loop(FailureKind.STALL, acts, stretch, cycle=0))
 
 
 def _loop(kind: FailureKind, acts: Sequence[Decision], stretch: tuple[int, int], *, cycle: int) -> Loop:
@@ -167,7 +166,7 @@ def _place(acts: Sequence[Decision], loop: Loop) -> int:
 
 def _deed(decision: Decision) -> bytes:
     """Return an action and its result in one comparable form."""
-    chosen = next((one for one in decision.options if one.id == decision.chosen_option_id), None)
+    chosen = next((option for option in decision.options if option.id == decision.chosen_option_id), None)
     params = None if chosen is None else chosen.action_params
     outcome = decision.outcome
     came = None if outcome is None else [outcome.success, outcome.result, outcome.error]
@@ -211,17 +210,17 @@ _FAMILIES: Final = {
 }
 """Prefixes of codes."""
 _WORDS: Final = (
-    (lazy_pattern(r"\btime[ds]?[ -]?out\b|\bdeadline exceeded\b", re.IGNORECASE), FailureKind.TIMEOUT),
+    (re.compile(r"\btime[ds]?[ -]?out\b|\bdeadline exceeded\b", re.IGNORECASE), FailureKind.TIMEOUT),
     (
-        lazy_pattern(r"\b(?:denied|forbidden|unauthori[sz]ed|not (?:allowed|permitted))\b", re.IGNORECASE),
+        re.compile(r"\b(?:denied|forbidden|unauthori[sz]ed|not (?:allowed|permitted))\b", re.IGNORECASE),
         FailureKind.DENIED,
     ),
     (
-        lazy_pattern(r"\brate limit|\boverloaded\b|\bcontext (?:length|window)\b", re.IGNORECASE),
+        re.compile(r"\brate limit|\boverloaded\b|\bcontext (?:length|window)\b", re.IGNORECASE),
         FailureKind.PROVIDER,
     ),
     (
-        lazy_pattern(r"\binvalid (?:argument|parameter|input)s?\b", re.IGNORECASE),
+        re.compile(r"\binvalid (?:argument|parameter|input)s?\b", re.IGNORECASE),
         FailureKind.INVALID_ARGUMENTS,
     ),
 )
@@ -249,18 +248,18 @@ def classify(run: DecisionRun) -> Failure | None:
         case DecisionRunStatus.RUNNING:
             return None
         case DecisionRunStatus.COMPLETED:
-            return _missed(run)
+            return _missed_goal_failure(run)
         case DecisionRunStatus.CANCELLED:
             return Failure(FailureKind.CANCELLED, "The run was cancelled.")
         case DecisionRunStatus.STUCK:
             return Failure(FailureKind.INTERRUPTED, GONE, _last_id(run))
         case DecisionRunStatus.FAILED:
-            return _failed(run)
+            return _failure_of(run)
         case _:
             assert_never(run.status)
 
 
-def kind_of_code(code: str | None, *, told: str = "") -> FailureKind:
+def kind_of_code(code: str | None, *, message: str = "") -> FailureKind:
     """Return the kind of a cause, by its code or else by its message."""
     if code is not None:
         if code in _KIND_OF_CODE:
@@ -268,20 +267,26 @@ def kind_of_code(code: str | None, *, told: str = "") -> FailureKind:
         for family, kind in _FAMILIES.items():
             if code.startswith(family):
                 return kind
-    text = f"{code or ''} {told}"
+    text = f"{code or ''} {message}"
     return next((kind for pattern, kind in _WORDS if pattern.search(text)), FailureKind.UNKNOWN)
 
 
-def blamed(run: DecisionRun) -> Decision | None:
+def find_culprit(run: DecisionRun) -> Decision | None:
     """Return the decision that caused the failure of a run; None if no decision failed.
 
     It is one that a critical problem names, or else the first failure without a later success of the same
     node and intent, or else the last failure. A pending decision has not failed.
     """
-    failed = [one for one in run.decisions if one.outcome is not None and not one.outcome.success]
-    named = {problem.decision_id for problem in run.problems if problem.severity is ProblemSeverity.CRITICAL}
+    failed = [
+        decision
+        for decision in run.decisions
+        if decision.outcome is not None and not decision.outcome.success
+    ]
+    blamed_ids = {
+        problem.decision_id for problem in run.problems if problem.severity is ProblemSeverity.CRITICAL
+    }
     for decision in failed:
-        if decision.id in named:
+        if decision.id in blamed_ids:
             return decision
     made_good: set[tuple[str, str]] = set()
     lasting: Decision | None = None
@@ -294,25 +299,28 @@ def blamed(run: DecisionRun) -> Decision | None:
     return lasting or (failed[-1] if failed else None)
 
 
-def _missed(run: DecisionRun) -> Failure | None:
+def _missed_goal_failure(run: DecisionRun) -> Failure | None:
     """A completed run failed only if its newest judged decision missed the goal."""
-    judged = [one for one in run.decisions if one.evaluation is not None]
+    judged = [decision for decision in run.decisions if decision.evaluation is not None]
     evaluation = judged[-1].evaluation if judged else None
     if evaluation is None or evaluation.goal_aligned:
         return None
-    told = evaluation.explanation or "The goal was not reached."
-    return Failure(FailureKind.GOAL_MISSED, _line(told), judged[-1].id)
+    explanation = evaluation.explanation or "The goal was not reached."
+    return Failure(FailureKind.GOAL_MISSED, _line(explanation), judged[-1].id)
 
 
-def _failed(run: DecisionRun) -> Failure:
-    critical = [one for one in run.problems if one.severity is ProblemSeverity.CRITICAL]
-    kinds = [(kind_of_code(one.root_cause, told=one.description), one) for one in reversed(critical)]
+def _failure_of(run: DecisionRun) -> Failure:
+    critical = [problem for problem in run.problems if problem.severity is ProblemSeverity.CRITICAL]
+    kinds = [
+        (kind_of_code(problem.root_cause, message=problem.description), problem)
+        for problem in reversed(critical)
+    ]
     for kind, problem in kinds:
         if kind in _ENDS_RUNS:
             return Failure(kind, _line(problem.description), problem.decision_id)
     for loop in find_loops(run):
         if loop.is_last:
-            return Failure(loop.kind, _told(loop), loop.decision_ids[0])
+            return Failure(loop.kind, _loop_text(loop), loop.decision_ids[0])
     for kind, problem in kinds:
         if kind is FailureKind.BUDGET:
             return Failure(kind, _line(problem.description))
@@ -320,12 +328,16 @@ def _failed(run: DecisionRun) -> Failure:
 
 
 def _by_decision(run: DecisionRun) -> Failure | None:
-    decision = blamed(run)
+    decision = find_culprit(run)
     if decision is None:
         return None
     error = (decision.outcome and decision.outcome.error) or ""
-    codes = [one.root_cause for one in run.problems if one.decision_id == decision.id and one.root_cause]
-    kind = kind_of_code(codes[-1] if codes else None, told=error)
+    codes = [
+        problem.root_cause
+        for problem in run.problems
+        if problem.decision_id == decision.id and problem.root_cause
+    ]
+    kind = kind_of_code(codes[-1] if codes else None, message=error)
     # A decision that failed for an unknown reason is still the one to blame.
     kind = FailureKind.TOOL_ERROR if kind is FailureKind.UNKNOWN else kind
     return Failure(kind, _line(error or decision.intent), decision.id)
@@ -337,7 +349,7 @@ def _by_problem(kinds: list[tuple[FailureKind, Problem]]) -> Failure:
     return Failure(FailureKind.UNKNOWN, "Nothing says why the run failed.")
 
 
-def _told(loop: Loop) -> str:
+def _loop_text(loop: Loop) -> str:
     count = len(loop.decision_ids)
     if loop.kind is FailureKind.STALL:
         return f"The last {count} decisions brought nothing new."

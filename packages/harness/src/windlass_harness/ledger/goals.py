@@ -5,13 +5,14 @@ Checks that need the outside (a schema validator, a function, a model) are not h
 verdicts.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.ledger.failures import blamed, classify
+from windlass_harness.ledger.failures import classify, find_culprit
 from windlass_harness.ledger.tapes import MadeCall
 from windlass_harness.ledger.versions import Sample
 from windlass_harness.record import Record
@@ -28,11 +29,10 @@ from windlass_protocol import (
 )
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import records
-from windlass_protocol.lazy import lazy_pattern
 
 SHOWN_CHARS_MAX: Final = 80
 EXPLANATION_CHARS_MAX: Final = 2_000
-_NUMBER: Final = lazy_pattern(r"-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 Measure = Literal["cost_micros", "tokens", "duration_ms", "steps", "decisions", "failed_decisions"]
 """The measures that a limit can use."""
@@ -67,7 +67,7 @@ class Attempt:
 
 
 @sealed
-class Verdict:
+class CriterionVerdict:
     """The result of one criterion."""
 
     name: str
@@ -90,50 +90,54 @@ class GoalScore:
     is_reached: bool
     score: float
     """The weighted mean of the criteria, from 0 to 1; 0 if a constraint is broken."""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[CriterionVerdict, ...] = ()
 
     @property
     def explanation(self) -> str:
         """Unmet criteria with their reasons; empty if all are met."""
-        missing = (f"{one.name}: {one.why or 'not met'}" for one in self.verdicts if not one.is_met)
+        missing = (
+            f"{verdict.name}: {verdict.why or 'not met'}" for verdict in self.verdicts if not verdict.is_met
+        )
         return "; ".join(missing)[:EXPLANATION_CHARS_MAX]
 
 
 def equals(attempt: Attempt, expected: JsonValue) -> tuple[float, str]:
     """Score whether an answer equals the expected value: as JSON, or as text without outer white space."""
     if isinstance(expected, str):
-        found: JsonValue = attempt.output.strip()
-        is_same = found == expected.strip()
+        actual: JsonValue = attempt.output.strip()
+        is_same = actual == expected.strip()
     else:
-        found = attempt.value
-        is_same = canonical(found) == canonical(expected)
-    return (1.0, "") if is_same else (0.0, f"expected {_shown(expected)}, found {_shown(found)}")
+        actual = attempt.value
+        is_same = canonical(actual) == canonical(expected)
+    return (1.0, "") if is_same else (0.0, f"expected {_value_text(expected)}, found {_value_text(actual)}")
 
 
 def contains(attempt: Attempt, texts: Sequence[str], *, is_case_sensitive: bool) -> tuple[float, str]:
     """Score how many of the texts an answer contains."""
     output = attempt.output if is_case_sensitive else attempt.output.casefold()
     missing = [text for text in texts if (text if is_case_sensitive else text.casefold()) not in output]
-    why = f"not in it: {', '.join(map(_shown, missing))}" if missing else ""
+    why = f"not in it: {', '.join(map(_value_text, missing))}" if missing else ""
     return 1 - len(missing) / len(texts), why
 
 
 def keeps_within(attempt: Attempt, measure: Measure, *, most: float) -> tuple[float, str]:
-    """Score whether a run stayed within a limit."""
-    used = measured(attempt, measure)
+    """Score whether a run stayed within a limit; a cost that is not known stays within none."""
+    if measure == "cost_micros" and not is_priced(attempt):
+        return 0.0, "the cost is not known: a model has no price"
+    used = measure_run(attempt, measure)
     return (1.0, "") if used <= most else (0.0, f"{used:,} {measure}, limit {most:,}")
 
 
 def is_near(attempt: Attempt, expected: float, *, tolerance: float) -> tuple[float, str]:
     """Score whether the only number of an answer is within a tolerance of the expected one."""
     if isinstance(attempt.value, int | float) and not isinstance(attempt.value, bool):
-        found = [float(attempt.value)]
+        numbers = [float(attempt.value)]
     else:
-        found = [float(one.replace(",", "")) for one in _NUMBER.findall(attempt.output)]
-    if len(found) != 1:
-        return 0.0, f"expected an answer with one number, found {len(found)}"
-    is_met = abs(found[0] - expected) <= tolerance
-    return (1.0, "") if is_met else (0.0, f"expected {expected:g} ± {tolerance:g}, found {found[0]:g}")
+        numbers = [float(number.replace(",", "")) for number in _NUMBER.findall(attempt.output)]
+    if len(numbers) != 1:
+        return 0.0, f"expected an answer with one number, found {len(numbers)}"
+    is_met = abs(numbers[0] - expected) <= tolerance
+    return (1.0, "") if is_met else (0.0, f"expected {expected:g} ± {tolerance:g}, found {numbers[0]:g}")
 
 
 Order = Literal["exact", "in_order", "any_order"]
@@ -149,39 +153,45 @@ def follows(
     """
     made, at, missing = list(attempt.made), 0, list[str]()
     for tool, arguments in expected:
-        found = next((i for i in range(at, len(made)) if _is_call(made[i], tool, arguments)), None)
-        if found is None:
+        position = next((i for i in range(at, len(made)) if _is_call(made[i], tool, arguments)), None)
+        if position is None:
             missing.append(f"{tool} {canonical(arguments).decode()}" if arguments else tool)
         elif order == "any_order":
-            del made[found]
+            del made[position]
         else:
-            at = found + 1
+            at = position + 1
     if missing:
         return 1 - len(missing) / len(expected), f"not called: {', '.join(missing)}"[:EXPLANATION_CHARS_MAX]
     if order == "exact" and len(made) != len(expected):
-        names = ", ".join(one.tool for one in made)
+        names = ", ".join(call.tool for call in made)
         return 0.0, f"expected {len(expected)} calls, found {len(made)}: {names}"[:EXPLANATION_CHARS_MAX]
     return 1.0, ""
 
 
-def _is_call(made: MadeCall, tool: str, arguments: JsonObject) -> bool:
-    given = made.arguments if isinstance(made.arguments, dict) else {}
-    return made.tool == tool and all(
-        name in given and canonical(given[name]) == canonical(value) for name, value in arguments.items()
+def _is_call(call: MadeCall, tool: str, arguments: JsonObject) -> bool:
+    actual = call.arguments if isinstance(call.arguments, dict) else {}
+    return call.tool == tool and all(
+        name in actual and canonical(actual[name]) == canonical(value) for name, value in arguments.items()
     )
 
 
 def obeys(attempt: Attempt, decisions: Mapping[str, str]) -> tuple[float, str]:
     """Score whether the policy decided about all calls of some tools as expected; no call is met too."""
     wrong = [
-        f"{one.tool}: expected {decisions[one.tool]}, found {one.decision or 'no decision'}"
-        for one in attempt.made
-        if one.tool in decisions and one.decision != decisions[one.tool]
+        f"{call.tool}: expected {decisions[call.tool]}, found {call.decision or 'no decision'}"
+        for call in attempt.made
+        if call.tool in decisions and call.decision != decisions[call.tool]
     ]
     return (0.0, "; ".join(wrong)[:EXPLANATION_CHARS_MAX]) if wrong else (1.0, "")
 
 
-def measured(attempt: Attempt, measure: Measure) -> int:
+def is_priced(attempt: Attempt) -> bool:
+    """Whether the cost of a run is known; a run without a model call costs nothing."""
+    usage = attempt.run.usage
+    return not attempt.steps or (usage is not None and usage.cost_micros is not None)
+
+
+def measure_run(attempt: Attempt, measure: Measure) -> int:
     """Return a measure of a run; 0 if it was not measured."""
     run = attempt.run
     match measure:
@@ -209,19 +219,19 @@ def run_tokens(run: DecisionRun) -> int | None:
     return run.metrics.total_tokens or None
 
 
-def score(attempt: Attempt, verdicts: Sequence[Verdict], *, pass_score: float) -> GoalScore:
+def score(attempt: Attempt, verdicts: Sequence[CriterionVerdict], *, pass_score: float) -> GoalScore:
     """Combine all verdicts.
 
     The goal is reached if the run completed, every constraint holds, and the weighted mean of the criteria is
     at least `pass_score`. Without criteria, completion alone counts.
     """
-    wanted = [one for one in verdicts if not one.is_required]
-    weight = sum(one.weight for one in wanted)
-    mean = sum(one.score * one.weight for one in wanted) / weight if weight else 1.0
+    criteria = [verdict for verdict in verdicts if not verdict.is_required]
+    weight = sum(verdict.weight for verdict in criteria)
+    mean = sum(verdict.score * verdict.weight for verdict in criteria) / weight if weight else 1.0
     why = f"the run is {attempt.run.status.value}{f': {attempt.error}' if attempt.error else ''}"
-    done = Verdict("completed", float(attempt.has_completed), why)
+    done = CriterionVerdict("completed", float(attempt.has_completed), why)
     all_verdicts = (*verdicts,) if attempt.has_completed else (done, *verdicts)
-    holds = attempt.has_completed and all(one.is_met for one in verdicts if one.is_required)
+    holds = attempt.has_completed and all(verdict.is_met for verdict in verdicts if verdict.is_required)
     return GoalScore(holds and mean >= pass_score, mean if holds else 0.0, all_verdicts)
 
 
@@ -230,26 +240,28 @@ def judged_decision(run: DecisionRun) -> str | None:
 
     It is the one to blame for a failure, or else the answer, or else the last one.
     """
-    culprit = None if run.status is DecisionRunStatus.COMPLETED else blamed(run)
+    culprit = None if run.status is DecisionRunStatus.COMPLETED else find_culprit(run)
     if culprit is not None:
         return culprit.id
-    answers = [one.id for one in run.decisions if one.decision_type is DecisionType.TERMINATION]
-    ids = answers or [one.id for one in run.decisions]
+    answers = [
+        decision.id for decision in run.decisions if decision.decision_type is DecisionType.TERMINATION
+    ]
+    ids = answers or [decision.id for decision in run.decisions]
     return ids[-1] if ids else None
 
 
-def evaluation(found: GoalScore) -> DecisionEvaluation:
+def evaluation(goal_score: GoalScore) -> DecisionEvaluation:
     """Return a score as the judgement of a decision."""
     return DecisionEvaluation(
-        goal_aligned=found.is_reached,
-        alignment_score=found.score,
-        outcome_quality=found.score,
-        contributed_to_success=found.is_reached,
-        explanation=found.explanation or "All criteria are met.",
+        goal_aligned=goal_score.is_reached,
+        alignment_score=goal_score.score,
+        outcome_quality=goal_score.score,
+        contributed_to_success=goal_score.is_reached,
+        explanation=goal_score.explanation or "All criteria are met.",
     )
 
 
-def _shown(value: JsonValue) -> str:
+def _value_text(value: JsonValue) -> str:
     text = value if isinstance(value, str) else canonical(value).decode()
     return repr(text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 1]}…")
 
@@ -325,5 +337,5 @@ def run_facts(run: DecisionRun) -> RunFacts:
         failure=None if failure is None else failure.kind,
         cause="" if failure is None else failure.told,
         decision_id=None if failure is None else failure.decision_id,
-        is_judged=any(one.evaluation is not None for one in run.decisions),
+        is_judged=any(decision.evaluation is not None for decision in run.decisions),
     )

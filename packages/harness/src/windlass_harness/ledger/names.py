@@ -25,7 +25,7 @@ def is_notes(session_id: str) -> bool:
 
 def evaluation_session(run_id: str) -> str:
     """Return the session that holds the judgements of a run."""
-    named = EVALUATIONS + run_id
-    if len(named) <= ID_CHARS_MAX:
-        return named
+    session_id = EVALUATIONS + run_id
+    if len(session_id) <= ID_CHARS_MAX:
+        return session_id
     return f"{EVALUATIONS}sha256:{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"

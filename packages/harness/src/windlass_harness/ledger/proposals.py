@@ -87,27 +87,27 @@ class _Draft:
 
     @_ON.on(records.ProposalChecked)
     def checked(self, record: Record, body: records.ProposalChecked) -> None:
-        known = self._proposals.get(body.proposal_id)
-        if known is not None:
-            self._proposals[body.proposal_id] = replace(known, check=body.check)
+        proposal = self._proposals.get(body.proposal_id)
+        if proposal is not None:
+            self._proposals[body.proposal_id] = replace(proposal, check=body.check)
 
     @_ON.on(records.ProposalSettled)
     def settled(self, record: Record, body: records.ProposalSettled) -> None:
-        known = self._proposals.get(body.proposal_id)
-        if known is not None and known.status is not ProposalStatus.APPLIED:
+        proposal = self._proposals.get(body.proposal_id)
+        if proposal is not None and proposal.status is not ProposalStatus.APPLIED:
             status = ProposalStatus.ACCEPTED if body.is_accepted else ProposalStatus.REFUSED
             settled = ProposalSettledData.model_validate(record.data)
             self._proposals[body.proposal_id] = replace(
-                known, status=status, settled=settled, settled_at=record.at
+                proposal, status=status, settled=settled, settled_at=record.at
             )
 
     @_ON.on(records.ProposalApplied)
     def applied(self, record: Record, body: records.ProposalApplied) -> None:
-        known = self._proposals.get(body.proposal_id)
-        if known is not None and known.status is ProposalStatus.ACCEPTED:
+        proposal = self._proposals.get(body.proposal_id)
+        if proposal is not None and proposal.status is ProposalStatus.ACCEPTED:
             applied = ProposalAppliedData.model_validate(record.data)
             self._proposals[body.proposal_id] = replace(
-                known, status=ProposalStatus.APPLIED, applied=applied, applied_at=record.at
+                proposal, status=ProposalStatus.APPLIED, applied=applied, applied_at=record.at
             )
 
 
@@ -119,13 +119,13 @@ def differences(before: JsonValue, after: JsonValue) -> tuple[PackageDifference,
 def _differ(before: JsonValue, after: JsonValue, path: str) -> Iterator[PackageDifference]:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
-            place = f"{path}/{_escaped(key)}"
+            inner_path = f"{path}/{_escape_key(key)}"
             if key not in after:
-                yield PackageDifference(path=place, before=before[key])
+                yield PackageDifference(path=inner_path, before=before[key])
             elif key not in before:
-                yield PackageDifference(path=place, after=after[key])
+                yield PackageDifference(path=inner_path, after=after[key])
             else:
-                yield from _differ(before[key], after[key], place)
+                yield from _differ(before[key], after[key], inner_path)
     elif isinstance(before, list) and isinstance(after, list):
         shared = min(len(before), len(after))
         for at in range(shared):
@@ -138,5 +138,5 @@ def _differ(before: JsonValue, after: JsonValue, path: str) -> Iterator[PackageD
         yield PackageDifference(path=path, before=before, after=after)
 
 
-def _escaped(key: str) -> str:
+def _escape_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")

@@ -128,18 +128,18 @@ Report = GoalReport | FailuresReport | VersionsReport | RunReport | ProposalRepo
 
 def goal_report(goal_id: str, facts: Sequence[RunFacts], *, description: str = "") -> GoalReport:
     """Return the report of a goal; `facts` are newest first."""
-    ended = [one for one in facts if one.has_ended]
-    succeeded = sum(one.has_succeeded for one in ended)
+    ended = [run for run in facts if run.has_ended]
+    succeeded = sum(run.has_succeeded for run in ended)
     oldest_first = ended[::-1]
-    timed = [float(one.duration_ms) for one in oldest_first if one.duration_ms is not None]
+    timed = [float(run.duration_ms) for run in oldest_first if run.duration_ms is not None]
     return GoalReport(
         goal_id=goal_id,
         description=description,
         runs=len(ended),
         running=len(facts) - len(ended),
-        judged=sum(one.is_judged for one in ended),
+        judged=sum(run.is_judged for run in ended),
         success_rate=rate(succeeded, len(ended)),
-        success=_points([float(one.has_succeeded) for one in oldest_first]),
+        success=_points([float(run.has_succeeded) for run in oldest_first]),
         duration_ms=_points(timed),
         versions=_versions(ended),
         failures=failure_groups(ended),
@@ -148,15 +148,15 @@ def goal_report(goal_id: str, facts: Sequence[RunFacts], *, description: str = "
 
 def failures_report(goal_id: str, facts: Sequence[RunFacts]) -> FailuresReport:
     """Return the failures of a goal; `facts` are newest first."""
-    ended = [one for one in facts if one.has_ended]
+    ended = [run for run in facts if run.has_ended]
     groups = failure_groups(ended)
     return FailuresReport(goal_id, len(ended), sum(group.count for group in groups), groups)
 
 
 def versions_report(goal_id: str, facts: Sequence[RunFacts], *, old: str, new: str) -> VersionsReport:
     """Compare two versions of an agent, given by fingerprint, on the runs of a goal."""
-    ended = [one for one in facts if one.has_ended]
-    samples = [[one.sample for one in ended if one.fingerprint == name] for name in (old, new)]
+    ended = [run for run in facts if run.has_ended]
+    samples = [[run.sample for run in ended if run.fingerprint == name] for name in (old, new)]
     return VersionsReport(goal_id, compare_versions((old, samples[0]), (new, samples[1])))
 
 
@@ -168,7 +168,7 @@ def run_report(run: DecisionRun) -> RunReport:
         narrative=run.narrative or "",
         decisions=tuple(map(describe_decision, run.decisions)),
         decision_ids=tuple(decision.id for decision in run.decisions),
-        problems=tuple(f"{one.severity.value}: {one.description}" for one in run.problems),
+        problems=tuple(f"{problem.severity.value}: {problem.description}" for problem in run.problems),
         failure=classify(run),
         loops=find_loops(run),
     )
@@ -182,9 +182,9 @@ def failure_groups(
     `causes_max` limits the causes of each kind, `runs_max` the runs that each cause names.
     """
     kinds: dict[FailureKind, dict[str, list[RunFacts]]] = {}
-    for one in facts:
-        if one.failure is not None:
-            kinds.setdefault(one.failure, {}).setdefault(cause_of(one.cause), []).append(one)
+    for run in facts:
+        if run.failure is not None:
+            kinds.setdefault(run.failure, {}).setdefault(cause_of(run.cause), []).append(run)
     groups = [_group(kind, causes, causes_max, runs_max) for kind, causes in kinds.items()]
     return tuple(sorted(groups, key=lambda group: (-group.count, group.kind)))
 
@@ -192,21 +192,21 @@ def failure_groups(
 def _group(
     kind: FailureKind, causes: Mapping[str, Sequence[RunFacts]], causes_max: int, runs_max: int
 ) -> FailureGroup:
-    found = [
-        Cause(runs[0].cause, len(runs), tuple(one.run_id for one in runs[:runs_max]))
+    group_causes = [
+        Cause(runs[0].cause, len(runs), tuple(run.run_id for run in runs[:runs_max]))
         for runs in causes.values()
     ]
-    found.sort(key=lambda cause: -cause.count)
-    return FailureGroup(kind, sum(cause.count for cause in found), tuple(found[:causes_max]))
+    group_causes.sort(key=lambda cause: -cause.count)
+    return FailureGroup(kind, sum(cause.count for cause in group_causes), tuple(group_causes[:causes_max]))
 
 
 def _versions(ended: Sequence[RunFacts]) -> tuple[VersionTally, ...]:
     by_version: dict[str, list[RunFacts]] = {}
-    for one in ended:
-        if one.fingerprint is not None:
-            by_version.setdefault(one.fingerprint, []).append(one)
+    for run in ended:
+        if run.fingerprint is not None:
+            by_version.setdefault(run.fingerprint, []).append(run)
     newest = list(by_version.items())[:VERSIONS_MAX]
-    return tuple(tally(name, [one.sample for one in runs]) for name, runs in newest)
+    return tuple(tally(name, [run.sample for run in runs]) for name, runs in newest)
 
 
 def _points(values: Sequence[float]) -> tuple[float, ...]:
@@ -332,7 +332,8 @@ def _change_line(
     if old is None and new is None:
         return []
     shown = [
-        _UNKNOWN if one is None else _rate(one) if form is _share else form(one.value) for one in (old, new)
+        _UNKNOWN if estimate is None else _rate(estimate) if form is _share else form(estimate.value)
+        for estimate in (old, new)
     ]
     return [f"{name}: {shown[0]} → {shown[1]}{_difference(difference, form)}"]
 
@@ -340,16 +341,16 @@ def _change_line(
 def _difference(difference: Estimate | None, form: "_Form") -> str:
     if difference is None:
         return ""
-    told = f", difference {_signed(difference.value, form)}"
+    text = f", difference {_format_signed(difference.value, form)}"
     if difference.low is None or difference.high is None:
-        return told
-    return f"{told} ({_signed(difference.low, form)} to {_signed(difference.high, form)})"
+        return text
+    return f"{text} ({_format_signed(difference.low, form)} to {_format_signed(difference.high, form)})"
 
 
 def _run_lines(report: RunReport) -> list[str]:
     facts = report.facts
     lines = [f"Run {facts.run_id}: {facts.status.value}"]
-    if goal := " - ".join(one for one in (facts.goal_id, report.goal_description) if one):
+    if goal := " - ".join(part for part in (facts.goal_id, report.goal_description) if part):
         lines.append(f"Goal: {goal}")
     if facts.fingerprint is not None:
         lines.append(f"Version: {short_fingerprint(facts.fingerprint)}")
@@ -360,8 +361,8 @@ def _run_lines(report: RunReport) -> list[str]:
     if report.failure is not None:
         lines += ["", f"Failure: {report.failure.kind.value}: {report.failure.told}"]
     if report.decisions:
-        named = zip(report.decision_ids, report.decisions, strict=True)
-        lines += ["", "Decisions:", *(f"- {name}: {told}" for name, told in named)]
+        named_lines = zip(report.decision_ids, report.decisions, strict=True)
+        lines += ["", "Decisions:", *(f"- {name}: {text}" for name, text in named_lines)]
     if report.problems:
         lines += ["", "Problems:", *(f"- {problem}" for problem in report.problems)]
     return lines
@@ -369,7 +370,9 @@ def _run_lines(report: RunReport) -> list[str]:
 
 def _proposal_lines(state: ProposalState) -> list[str]:
     proposal = state.proposal
-    versions = [short_fingerprint(one) for one in (proposal.base_fingerprint, proposal.fingerprint)]
+    versions = [
+        short_fingerprint(fingerprint) for fingerprint in (proposal.base_fingerprint, proposal.fingerprint)
+    ]
     lines = [
         f"Proposal {proposal.id}: {state.status.value}",
         f"Agent {proposal.agent_id}, goal {proposal.goal_id}",
@@ -410,7 +413,7 @@ def short_fingerprint(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")[:FINGERPRINT_CHARS]
 
 
-def _signed(value: float, form: "_Form") -> str:
+def _format_signed(value: float, form: "_Form") -> str:
     return f"{'-' if value < 0 else '+'}{form(abs(value))}"
 
 
@@ -446,7 +449,7 @@ def _value(value: JsonValue) -> str:
 
 def _one_line(text: str) -> str:
     """Return a text in one line without control characters: recorded text is not trusted."""
-    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
+    return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
 
 
 _Form = Callable[[float], str]

@@ -93,10 +93,10 @@ def read_tape(entries: Iterable[Record], run_id: str) -> Tape:
     """Return the tape of one run from the records of its session."""
     reader, current = _Reader(run_id), None
     for record in entries:
-        named = run_id_of(record)
-        current = named if record.type == records.RunStarted.TYPE else current
+        run_id_in_record = run_id_of(record)
+        current = run_id_in_record if record.type == records.RunStarted.TYPE else current
         handle = _ON.by_type.get(record.type)
-        if handle is not None and (named or current) == run_id:
+        if handle is not None and (run_id_in_record or current) == run_id:
             handle(reader, record, record.body)
     return reader.done()
 
@@ -162,15 +162,15 @@ class _Reader:
     @_ON.on(records.InputRequested)
     def asked(self, record: Record, body: records.InputRequested) -> None:
         if body.child_session_id is None:
-            self._questions |= {one.request_id: one for one in body.requests}
+            self._questions |= {request.request_id: request for request in body.requests}
 
     @_ON.on(records.InputResolved)
     def answered(self, record: Record, body: records.InputResolved) -> None:
         for resolution in body.resolutions:
             request = self._questions.get(resolution.request_id)
-            told = None if request is None else question_outcome(request, resolution)
-            if request is not None and told is not None:
-                self._settle(request.action.call_id, told)
+            output = None if request is None else question_outcome(request, resolution)
+            if request is not None and output is not None:
+                self._settle(request.action.call_id, output)
 
     @_ON.on(records.RunCompleted)
     def completed(self, record: Record, body: records.RunCompleted) -> None:

@@ -73,7 +73,7 @@ def fisher_test(old: tuple[int, int], new: tuple[int, int]) -> float:
     for at in range(start, least, -1):
         weights[at - 1] = weights[at] * at * (others - both + at) / ((trials - at + 1) * (both - at + 1))
     bound = weights[succeeded] * _TIED
-    return min(1.0, sum(one for one in weights.values() if one <= bound) / sum(weights.values()))
+    return min(1.0, sum(weight for weight in weights.values() if weight <= bound) / sum(weights.values()))
 
 
 def paired_test(old: Sequence[tuple[int, int]], new: Sequence[tuple[int, int]]) -> float:
@@ -89,11 +89,11 @@ def paired_test(old: Sequence[tuple[int, int]], new: Sequence[tuple[int, int]]) 
         after[0] * (scale // after[1]) - before[0] * (scale // before[1])
         for before, after in zip(old, new, strict=True)
     ]
-    found = _sign_flips(gains)
-    if found is None:
-        found = _sign_flips([(gain > 0) - (gain < 0) for gain in gains])
-    assert found is not None, "signs have few sums"
-    return found
+    p_value = _sign_flips(gains)
+    if p_value is None:
+        p_value = _sign_flips([(gain > 0) - (gain < 0) for gain in gains])
+    assert p_value is not None, "signs have few sums"
+    return p_value
 
 
 def _sign_flips(gains: Sequence[int]) -> float | None:
@@ -219,7 +219,7 @@ class _Average:
 
 def tally(fingerprint: str, samples: Sequence[Sample]) -> VersionTally:
     """Return the tally of the runs of one version."""
-    return _tally(fingerprint, [_average([one]) for one in samples])
+    return _tally(fingerprint, [_average([sample]) for sample in samples])
 
 
 def compare_versions(
@@ -240,9 +240,13 @@ def compare_versions(
         verdict=_verdict(gain, p_value, runs=min(before.runs, after.runs)),
         success_rate=gain,
         p_value=p_value,
-        cost_micros=_difference([one.cost_micros for one in old[1]], [one.cost_micros for one in new[1]]),
-        duration_ms=_difference([one.duration_ms for one in old[1]], [one.duration_ms for one in new[1]]),
-        tokens=_difference([one.tokens for one in old[1]], [one.tokens for one in new[1]]),
+        cost_micros=_difference(
+            [sample.cost_micros for sample in old[1]], [sample.cost_micros for sample in new[1]]
+        ),
+        duration_ms=_difference(
+            [sample.duration_ms for sample in old[1]], [sample.duration_ms for sample in new[1]]
+        ),
+        tokens=_difference([sample.tokens for sample in old[1]], [sample.tokens for sample in new[1]]),
     )
 
 
@@ -255,8 +259,8 @@ def compare_attempts(
     of its attempts, however many there are. It succeeded if all attempts did. The verdict is as in
     `compare_versions`, with the exact test for pairs.
     """
-    before, after = [_average(one) for one in old[1]], [_average(one) for one in new[1]]
-    gain = paired_difference([one.share for one in before], [one.share for one in after])
+    before, after = [_average(attempts) for attempts in old[1]], [_average(attempts) for attempts in new[1]]
+    gain = paired_difference([average.share for average in before], [average.share for average in after])
     p_value = None if gain is None else paired_test(_counts(old[1]), _counts(new[1]))
     pairs = list(zip(before, after, strict=True))
     return VersionComparison(
@@ -265,18 +269,18 @@ def compare_attempts(
         verdict=_verdict(gain, p_value, runs=len(pairs)),
         success_rate=gain,
         p_value=p_value,
-        cost_micros=_change((one.cost_micros, other.cost_micros) for one, other in pairs),
-        duration_ms=_change((one.duration_ms, other.duration_ms) for one, other in pairs),
-        tokens=_change((one.tokens, other.tokens) for one, other in pairs),
+        cost_micros=_change((before_run.cost_micros, other.cost_micros) for before_run, other in pairs),
+        duration_ms=_change((before_run.duration_ms, other.duration_ms) for before_run, other in pairs),
+        tokens=_change((before_run.tokens, other.tokens) for before_run, other in pairs),
     )
 
 
 def _average(attempts: Sequence[Sample]) -> _Average:
     return _Average(
-        sum(one.succeeded for one in attempts) / len(attempts),
-        _mean(one.cost_micros for one in attempts),
-        _mean(one.duration_ms for one in attempts),
-        _mean(one.tokens for one in attempts),
+        sum(sample.succeeded for sample in attempts) / len(attempts),
+        _mean(sample.cost_micros for sample in attempts),
+        _mean(sample.duration_ms for sample in attempts),
+        _mean(sample.tokens for sample in attempts),
     )
 
 
@@ -284,16 +288,16 @@ def _tally(fingerprint: str, runs: Sequence[_Average]) -> VersionTally:
     return VersionTally(
         fingerprint=fingerprint,
         runs=len(runs),
-        succeeded=sum(one.share == 1 for one in runs),
-        success_rate=rate(sum(one.share for one in runs), len(runs)),
-        cost_micros=mean(_known(one.cost_micros for one in runs)),
-        duration_ms=mean(_known(one.duration_ms for one in runs)),
-        tokens=mean(_known(one.tokens for one in runs)),
+        succeeded=sum(run.share == 1 for run in runs),
+        success_rate=rate(sum(run.share for run in runs), len(runs)),
+        cost_micros=mean(_drop_none(run.cost_micros for run in runs)),
+        duration_ms=mean(_drop_none(run.duration_ms for run in runs)),
+        tokens=mean(_drop_none(run.tokens for run in runs)),
     )
 
 
 def _counts(runs: Sequence[Sequence[Sample]]) -> list[tuple[int, int]]:
-    return [(sum(one.succeeded for one in attempts), len(attempts)) for attempts in runs]
+    return [(sum(sample.succeeded for sample in attempts), len(attempts)) for attempts in runs]
 
 
 def _verdict(gain: Estimate | None, p_value: float | None, *, runs: int) -> VersionVerdict:
@@ -307,7 +311,7 @@ def _verdict(gain: Estimate | None, p_value: float | None, *, runs: int) -> Vers
 
 
 def _difference(old: Sequence[float | None], new: Sequence[float | None]) -> Estimate | None:
-    return mean_difference(_known(old), _known(new))
+    return mean_difference(_drop_none(old), _drop_none(new))
 
 
 def _change(pairs: Iterable[tuple[float | None, float | None]]) -> Estimate | None:
@@ -315,9 +319,9 @@ def _change(pairs: Iterable[tuple[float | None, float | None]]) -> Estimate | No
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = _known(values)
-    return sum(known) / len(known) if known else None
+    values_present = _drop_none(values)
+    return sum(values_present) / len(values_present) if values_present else None
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _drop_none(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]

@@ -9,9 +9,8 @@ from collections.abc import Set
 from msgspec import Struct
 from pydantic import JsonValue
 
-from windlass_harness.loop import compaction as compacting
-from windlass_harness.loop import ends, failures, hooks, outage, people, programs, undo
-from windlass_harness.loop.ends import denied
+from windlass_harness.loop import compaction, ends, failures, hooks, outage, people, programs, purse, undo
+from windlass_harness.loop.ends import deny_call
 from windlass_harness.loop.events import (
     NOTHING,
     CallModel,
@@ -19,6 +18,8 @@ from windlass_harness.loop.events import (
     Draft,
     Effect,
     JudgeCall,
+    ModelAnswered,
+    ModelFailed,
     Moment,
     Plan,
     ReviewReport,
@@ -26,7 +27,14 @@ from windlass_harness.loop.events import (
     judge_key,
     run_key,
 )
-from windlass_harness.loop.notes import INTERRUPTED, RECOVERY, SUBAGENT, CallNotes, ProgramNotes
+from windlass_harness.loop.notes import (
+    INTERRUPTED,
+    NO_USAGE_PRICE,
+    RECOVERY,
+    SUBAGENT,
+    CallNotes,
+    ProgramNotes,
+)
 from windlass_harness.loop.rules import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
@@ -60,7 +68,7 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     """
     run = state.run
     if run is None:
-        return compacting.at_rest(state, under_way, now=now, rules=rules)
+        return compaction.at_rest(state, under_way, now=now, rules=rules)
     if run.is_cancel_requested or state.run_notes.failure is not None:
         return NOTHING if under_way else _end(state, now, rules)
     step = state.session.history.unanswered
@@ -80,8 +88,8 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
         if last:
             return Plan(effects=last)
     if error is None or (run is not None and run.is_cancel_requested):
-        return Plan(ends.cancelled(state, now))
-    return Plan(ends.failed(state, error, now=now))
+        return Plan(ends.cancel_run(state, now))
+    return Plan(ends.fail_run(state, error, now=now))
 
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -89,12 +97,12 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     wake_at_ms = outage.wake_ms(state, now)
     if wake_at_ms is not None:
         return Plan(wake_at_ms=wake_at_ms)
-    ready = resumed(state, "ready", now=now)
+    ready = resume_records(state, "ready", now=now)
     if ready:
         return Plan(ready)
     notes = state.run_notes
     if notes.refusals > rules.refusals_max:
-        return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
+        return Plan(ends.fail_run(state, failures.too_many_refusals(rules), now=now))
     if state.has_answered:
         return _finish(state, now, rules)
     first = hooks.due(state, RUN_STARTING, rules=rules) if notes.budget.steps_used == 0 else ()
@@ -120,13 +128,14 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
     notes = state.run_notes
     times = notes.interruptions + (not notes.was_shared)
     if times >= rules.interruptions_max:
-        return Plan((give_up(state, failures.interrupted_too_often(times), now=now),))
+        lost = ModelFailed(failures.interrupted_too_often(times), price=NO_USAGE_PRICE)
+        return Plan((give_up(state, lost.error, now=now, paid=lost),))
     shared, delay_ms, reason = outage.after_crash(state, notes)
-    again = retried(state, INTERRUPTED, now=now, delay_ms=delay_ms, shared=shared)
+    again = retry_record(state, INTERRUPTED, now=now, delay_ms=delay_ms, shared=shared)
     return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
 
 
-def retried(
+def retry_record(
     state: LoopState, code: str, *, now: Moment, delay_ms: int = 0, shared: bool | None = None
 ) -> Draft:
     """Return the record of a model call that was interrupted and is retried."""
@@ -135,53 +144,45 @@ def retried(
     return state.draft(body, now=now)
 
 
-def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: records.Usage | None = None) -> Draft:
-    """Return the record of a model call that failed for good; it ends the run."""
+def give_up(
+    state: LoopState, error: ErrorInfo, *, now: Moment, paid: ModelAnswered | ModelFailed | None = None
+) -> Draft:
+    """Return the record of a model call that failed for good; it ends the run. `paid` has its usage."""
     body = records.StepFailed(
         code=error.kind.value,
         message=error.message,
         details={"error": error.model_dump(mode="json", by_alias=True)},
-        usage=usage,
+        usage=None if paid is None else paid.usage,
+        price=None if paid is None else paid.price,
         **state.place(),
     )
     return state.draft(body, now=now)
 
 
 def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
-    notes, turn, run = state.run_notes, state.session.turn, state.run
-    assert turn is not None
-    assert run is not None
+    notes = state.run_notes
     names = state.exceeding(now, step=not notes.is_retry, tokens=1)
     if names:
-        return Plan(ends.exhausted(state, names, now=now))
+        return Plan(ends.exhaust_budget(state, names, now=now))
     if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
-        return Plan(ends.failed(state, failures.too_many_steps(rules), now=now))
-    first = compacting.before_step(state, now=now, rules=rules)
+        return Plan(ends.fail_run(state, failures.too_many_steps(rules), now=now))
+    first = compaction.before_step(state, now=now, rules=rules)
     if first is not None:
         return first
-    last = -1 if turn.step_index is None else turn.step_index
-    index = last if notes.is_retry else last + 1
-    attempt = notes.attempt + 1 if notes.is_retry else 1
-    body = records.StepStarted(
-        model_id=state.model_id,
-        prompt_message_count=len(state.session.history.messages),
-        **state.place(index),
-    )
-    draft = Draft(body.TYPE, now.at, body, run.run_id, run.agent_id, turn.turn_id, index, attempt)
-    return Plan((draft,), (CallModel(index, attempt),))
+    return purse.begin_call(state, now=now, rules=rules)
 
 
 def _finish(state: LoopState, now: Moment, rules: Rules) -> Plan:
     notes = state.run_notes
     if notes.finish_reason is FinishReason.LENGTH:
-        return Plan(ends.failed(state, failures.cut_off(notes.finish_reason), now=now))
+        return Plan(ends.fail_run(state, failures.cut_off(notes.finish_reason), now=now))
     text = last_text(state)
     if notes.contract is not None and not notes.is_validated:
         return Plan(effects=(CheckOutput(text),))
     last = hooks.due(state, BEFORE_RUN_COMPLETE, rules=rules)
     if last:
         return Plan(effects=last)
-    return Plan(ends.completed(state, text, now=now))
+    return Plan(ends.complete_run(state, text, now=now))
 
 
 def last_text(state: LoopState) -> str:
@@ -214,9 +215,9 @@ class _Calls(Struct):
 def _advance_calls(
     state: LoopState, calls: list[Call], under_way: Set[str], now: Moment, rules: Rules
 ) -> Plan:
-    late = people.expired(state, now)
+    late = people.expire_requests(state, now)
     if late:
-        return Plan((*resumed(state, "expired", now=now), *late))
+        return Plan((*resume_records(state, "expired", now=now), *late))
     plan = _Calls()
     for call in calls:
         if under_way and (run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way):
@@ -226,32 +227,37 @@ def _advance_calls(
         else:
             _advance_requested(state, call, plan, now, rules)
     if plan.failure is not None:
-        return NOTHING if under_way else Plan(ends.failed(state, plan.failure, now=now))
+        return NOTHING if under_way else Plan(ends.fail_run(state, plan.failure, now=now))
     if plan.requests:
-        plan.drafts.append(people.requested(state, plan.requests, now=now))
+        plan.drafts.append(people.request_record(state, plan.requests, now=now))
     effects = plan.effects
     if under_way and effects:
         effects = [effect for effect in effects if effect.key not in under_way]
+    wake = min(plan.wakes, default=None)
     if plan.drafts or effects:
-        return Plan((*resumed(state, "ready", now=now), *plan.drafts), tuple(effects))
+        drafts = (*resume_records(state, "ready", now=now), *plan.drafts)
+        return Plan(drafts, tuple(effects), wake_at_ms=wake)
     if under_way:
-        return NOTHING
-    return Plan(ends.exhausted(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
+        # A timer, or a call that waits, does not wait for those under way.
+        return Plan(wake_at_ms=wake)
+    return (
+        Plan(ends.exhaust_budget(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
+    )
 
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """A call that has not begun: ask the policy, or apply a person's answer."""
     note = state.note(call.call_id)
-    if note.request_id is not None:
-        plan.wakes += _expiries(state, note.request_id)
+    if note.open_request_id is not None:
+        plan.wakes += _expiries(state, note.open_request_id)
     elif note.pause is not None and now.is_in(note.pause):
         plan.wakes.append(note.pause.until_ms)
-    elif note.outcome is not None and (
+    elif note.approval_outcome is not None and (
         seen := hooks.due(state, AFTER_APPROVAL_DECISION, rules=rules, call_id=call.call_id)
     ):
         plan.effects += seen
-    elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
-        plan.drafts.append(denied(state, call, note=note, now=now))
+    elif note.approval_outcome is not None and note.approval_outcome is not InputOutcome.APPROVED:
+        plan.drafts.append(deny_call(state, call, note=note, now=now))
     elif call.stage is CallStage.REQUESTED and (names := state.exceeding(now, tool_call=True)):
         plan.exceeded = names
     else:
@@ -259,8 +265,8 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
 
 
 def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeCall:
-    is_lapsed = note.until_ms is not None and note.until_ms <= now.ms
-    if note.outcome is None and call.stage is CallStage.STARTED:
+    is_lapsed = note.consent_expires_ms is not None and note.consent_expires_ms <= now.ms
+    if note.approval_outcome is None and call.stage is CallStage.STARTED:
         # An owner that handed the call over before it began has not used the consent.
         is_consented = note.is_consented and not (is_lapsed and state.is_unbegun(call))
         return JudgeCall(
@@ -268,18 +274,18 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
             call.tool_name,
             call.input if call.arguments is None else call.arguments,
             approved_hash=note.arguments_hash if is_consented else None,
-            approved_policy=note.policy or "",
+            approved_policy=note.policy_version or "",
             is_inner=call.parent_id is not None,
         )
-    if note.outcome is None:
-        given = state.run_notes.hooked.arguments.get(call.call_id, call.input)
-        return JudgeCall(call.call_id, call.tool_name, given, is_inner=call.parent_id is not None)
+    if note.approval_outcome is None:
+        arguments = state.run_notes.hooked.arguments.get(call.call_id, call.input)
+        return JudgeCall(call.call_id, call.tool_name, arguments, is_inner=call.parent_id is not None)
     return JudgeCall(
         call.call_id,
         call.tool_name,
         call.input if note.arguments is None else note.arguments,
         approved_hash=None if is_lapsed else note.arguments_hash,
-        approved_policy=note.policy or "",
+        approved_policy=note.policy_version or "",
         is_inner=call.parent_id is not None,
         is_changed=note.is_changed,
     )
@@ -292,7 +298,7 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
         _advance_child(state, call, note, plan, now)
         return
     if note.program is not None and not note.program.is_tool:
-        plan.drafts += programs.finished(state, call, note.program, now=now)
+        plan.drafts += programs.finish(state, call, note.program, now=now)
         _advance_program(state, call, note.program, plan, now, rules)
         return
     if note.program is not None and note.program.has_paused:
@@ -300,9 +306,9 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
             # The rules may have changed since the tool asked: ask the policy again.
             _advance_requested(state, call, plan, now, rules)
         return
-    if note.request_id is not None:
+    if note.open_request_id is not None:
         return
-    if note.choice is RecoveryChoice.UNDO:
+    if note.recovery_choice is RecoveryChoice.UNDO:
         drafts = undo.advance(state, call, note, now=now)
         if drafts is None:
             # It could not be reversed.
@@ -310,9 +316,9 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
         else:
             plan.drafts += drafts
         return
-    if call.epoch == state.epoch and note.choice is None:
+    if call.epoch == state.epoch and note.recovery_choice is None:
         plan.effects.append(run_tool(call, programs.answers_of(state, call, note.program)))
-    elif note.choice is RecoveryChoice.RETRY:
+    elif note.recovery_choice is RecoveryChoice.RETRY:
         # The rules may have changed since the call began: ask the policy again.
         _advance_requested(state, call, plan, now, rules)
     else:
@@ -336,7 +342,7 @@ def _advance_program(
             plan.effects.append(effect)
         return
     if program.epoch is None:
-        plan.drafts.append(found(state, call, now=now, begun=False))
+        plan.drafts.append(interruption_record(state, call, now=now, begun=False))
         return
     times = note.interruptions + (not state.run_notes.was_shared)
     if times >= rules.interruptions_max:
@@ -356,8 +362,8 @@ def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, 
             ReviewReport(call.call_id, call.tool_name, arguments, note.report, call.step_index)
         )
         return
-    asked = {one.call_id for one in state.session.family.proxied.values()}
-    plan.has_busy_child |= call.call_id not in asked
+    asked_call_ids = {asked_request.call_id for asked_request in state.session.family.proxied.values()}
+    plan.has_busy_child |= call.call_id not in asked_call_ids
     plan.exceeded = plan.exceeded or state.exceeding(now)
 
 
@@ -376,17 +382,17 @@ def _ask_recovery(
     state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules, *, times: int
 ) -> None:
     request = people.recovery_request(state, call, times=times, responders=rules.responders)
-    plan.drafts.append(found(state, call, now=now, request_id=request.request_id))
+    plan.drafts.append(interruption_record(state, call, now=now, request_id=request.request_id))
     plan.requests.append(request)
 
 
 def _repeat_record(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
     """Return the record of an interrupted call that is repeated without asking."""
     shared, delay_ms, _ = outage.after_crash(state, note)
-    return found(state, call, now=now, shared=shared, delay_ms=delay_ms or None)
+    return interruption_record(state, call, now=now, shared=shared, delay_ms=delay_ms or None)
 
 
-def found(
+def interruption_record(
     state: LoopState,
     call: Call,
     *,
@@ -461,7 +467,7 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
     return Plan((turn, state.draft(waiting, now=now)), wake_at_ms=wake)
 
 
-def resumed(state: LoopState, reason: str, *, now: Moment) -> tuple[Draft, ...]:
+def resume_records(state: LoopState, reason: str, *, now: Moment) -> tuple[Draft, ...]:
     """Return the record of a run that stops waiting; empty if it does not wait."""
     run = state.run
     if state.run_notes.waits_on is None or run is None:

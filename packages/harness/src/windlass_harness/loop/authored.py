@@ -17,17 +17,17 @@ STATE_TOO_LARGE: Final = "state_too_large"
 """Error code of a call that fails because its state changes exceed the limits."""
 
 
-def changed(values: JsonObject, change: StateChange) -> JsonObject:
+def apply_change(values: JsonObject, change: StateChange) -> JsonObject:
     """Return the state after a change; the input is not modified."""
-    kept = {key: value for key, value in values.items() if key not in change.removed}
-    return {**kept, **change.values}
+    remaining = {key: value for key, value in values.items() if key not in change.removed}
+    return {**remaining, **change.values}
 
 
 def state_problem(values: JsonObject, change: StateChange) -> str | None:
     """Return why a change exceeds the limits, or None; a change that only deletes never does."""
     if not change.values:
         return None
-    after = changed(values, change)
+    after = apply_change(values, change)
     if len(after) > STATE_KEYS_MAX:
         return f"the state of the session would have {len(after):,} keys, limit {STATE_KEYS_MAX:,}"
     size = len(to_json(after))
@@ -50,19 +50,19 @@ def keep(state: LoopState, event: CallReturned, *, now: Moment) -> Kept:
     problem = state_problem(state.session.authored, event.state)
     if problem is None:
         return Kept(event, (state.draft(event.state.body, now=now),))
-    told = f"The call ran, but its changes to the session state were not stored: {problem}"
+    message = f"The call ran, but its changes to the session state were not stored: {problem}"
     failed = CallReturned(
         event.call_id,
         ActionStatus.FAILED,
         None,
         code=STATE_TOO_LARGE,
-        message=told,
+        message=message,
         duration_ms=event.duration_ms,
     )
     return Kept(failed)
 
 
-def given(state: LoopState, event: StateGiven, *, now: Moment) -> list[Draft]:
+def take_change(state: LoopState, event: StateGiven, *, now: Moment) -> list[Draft]:
     """Draft state changes of the application; changes that no longer fit are dropped."""
     if state_problem(state.session.authored, event.change) is not None:
         return []

@@ -27,7 +27,7 @@ from windlass_harness.loop.notes import (
     OVERFLOW,
     RECOVERY,
     THRESHOLD,
-    lowered,
+    lower_threshold,
 )
 from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
@@ -44,15 +44,15 @@ def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:
     if note.is_due:
         return _go_on(state, now, rules)
     if note.is_overflow:
-        return Plan((_requested(state, OVERFLOW, now, rule),))
+        return Plan((_request_draft(state, OVERFLOW, now, rule),))
     if note.has_overflowed and note.tokens_after >= note.tokens:
         # The same prompt would be refused again.
-        return Plan(ends.failed(state, failures.cannot_shrink(note.tokens), now=now))
+        return Plan(ends.fail_run(state, failures.cannot_shrink(note.tokens), now=now))
     if rule.limit is not None and note.tokens_after > rule.limit:
         error = failures.does_not_fit(note.tokens_after, rule.limit)
-        return Plan(ends.failed(state, error, now=now))
+        return Plan(ends.fail_run(state, error, now=now))
     if _is_too_long(state, rule):
-        return Plan((_requested(state, THRESHOLD, now, rule),))
+        return Plan((_request_draft(state, THRESHOLD, now, rule),))
     return None
 
 
@@ -63,25 +63,24 @@ def at_rest(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules)
     return _go_on(state, now, rules)
 
 
-def asked(state: LoopState, *, now: Moment, rules: Rules) -> list[Draft]:
+def take_request(state: LoopState, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the intent of a compaction that a caller requested.
 
     Empty if there is nothing to compact, or a compaction is already due.
     """
     if state.session.turn is None or state.compacting.is_due:
         return []
-    return [_requested(state, ASKED, now, rules.compaction)]
+    return [_request_draft(state, ASKED, now, rules.compaction)]
 
 
-def compacted(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list[Draft]:
+def take_result(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list[Draft]:
     """Return the record of a completed compaction; none if it is out of date."""
     if not state.compacting.is_open:
         return []
-    body = event.body if event.usage is None else structs.replace(event.body, usage=event.usage)
-    return [_draft(state, body, now)]
+    return [_draft(state, structs.replace(event.body, usage=event.usage, price=event.price), now)]
 
 
-def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rules) -> list[Draft]:
+def take_failure(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the record of a failed compaction.
 
     It is retried by the rules for model calls; after the last attempt, the part that needs no model is
@@ -93,7 +92,7 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
     # Between runs nothing waits for the compaction, and a wait would hold back the next run.
     bound = rules if state.run is not None else replace(rules, retry_for_ms=0)
     delay_ms = outage.retry_delay_ms(note, error, event.chance, now=now, rules=bound)
-    failed = _failed(
+    failed = _failure_draft(
         state,
         event.code or error.kind.value,
         error.message,
@@ -101,6 +100,7 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
         details={"error": error.model_dump(mode="json", by_alias=True)},
         model_id=event.model_id,
         usage=event.usage,
+        price=event.price,
         delay_ms=delay_ms,
     )
     if delay_ms is not None:
@@ -108,11 +108,11 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
     return [failed] if event.fallback is None else [failed, _draft(state, event.fallback, now)]
 
 
-def handed_over(state: LoopState, now: Moment) -> list[Draft]:
+def hand_over(state: LoopState, now: Moment) -> list[Draft]:
     """Return the record of a compaction that its owner handed over."""
     if state.compacting.epoch != state.epoch:
         return []
-    return [_failed(state, HANDED_OVER, "The owner released the session.", now, delay_ms=0)]
+    return [_failure_draft(state, HANDED_OVER, "The owner released the session.", now, delay_ms=0)]
 
 
 def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
@@ -121,7 +121,7 @@ def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
     Same result as `input_tokens`, but each message is estimated once.
     """
     history = state.session.history
-    tokens, count = _counted(state, rule)
+    tokens, count = _provider_counts(state, rule)
     since = state.token_sums.since(count, history.messages, revision=history.revision)
     return min(tokens + since, INTEGER_MAX)
 
@@ -132,13 +132,13 @@ def _is_too_long(state: LoopState, rule: CompactionRule) -> bool:
     The messages are estimated only if a quick upper bound exceeds it: most steps are far below.
     """
     history, bound = state.session.history, _bound(state, rule)
-    tokens, count = _counted(state, rule)
+    tokens, count = _provider_counts(state, rule)
     size = state.size_sums.since(count, history.messages, revision=history.revision)
     most = tokens + size * JSON_BYTES_MAX // BYTES_PER_TOKEN
     return most > bound and prompt_tokens(state, rule) > bound
 
 
-def _counted(state: LoopState, rule: CompactionRule) -> tuple[int, int]:
+def _provider_counts(state: LoopState, rule: CompactionRule) -> tuple[int, int]:
     """Return the prompt tokens that the provider counted last, and the number of messages in that prompt."""
     tokens, count = state.session.counted
     if tokens is None or count is None or count > len(state.session.history.messages):
@@ -173,33 +173,33 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     if note.is_retry:
         if note.pause is not None and now.is_in(note.pause):
             return Plan(wake_at_ms=note.pause.until_ms)
-        return Plan((_requested(state, note.reason, now, rule),))
+        return Plan((_request_draft(state, note.reason, now, rule),))
     if note.epoch == state.epoch:
         return Plan(effects=(_effect(state, rule),))
     times = note.interruptions + (not state.run_notes.was_shared)
     if times < rules.interruptions_max:
         shared, delay_ms, reason = outage.after_crash(state, note)
-        told = "The process ended during the compaction."
-        again = _failed(state, INTERRUPTED, told, now, delay_ms=delay_ms, shared=shared)
+        failure = "The process ended during the compaction."
+        again = _failure_draft(state, INTERRUPTED, failure, now, delay_ms=delay_ms, shared=shared)
         return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
     error = failures.interrupted_too_often(times)
-    told = _failed(state, "interrupted_too_often", error.message, now)
-    return Plan((told, *(() if state.run is None else ends.failed(state, error, now=now))))
+    failure = _failure_draft(state, "interrupted_too_often", error.message, now)
+    return Plan((failure, *(() if state.run is None else ends.fail_run(state, error, now=now))))
 
 
 def _effect(state: LoopState, rule: CompactionRule) -> Compact:
-    note, known = state.compacting, state.session.compaction
+    note, counted = state.compacting, state.session.compaction
     threshold = _threshold(state, rule)
     config = CompactionConfig(
         recent_window_size=rule.recent_window_size,
-        threshold=min(threshold, lowered(note.tokens)) if note.reason == ASKED else threshold,
-        last_known_input_tokens=known.last_known_input_tokens,
-        last_known_prompt_message_count=known.last_known_prompt_message_count,
+        threshold=min(threshold, lower_threshold(note.tokens)) if note.reason == ASKED else threshold,
+        last_known_input_tokens=counted.last_known_input_tokens,
+        last_known_prompt_message_count=counted.last_known_prompt_message_count,
     )
     return Compact(config, _overhead_tokens(state, rule))
 
 
-def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule) -> Draft:
+def _request_draft(state: LoopState, reason: str, now: Moment, rule: CompactionRule) -> Draft:
     run = state.session.run
     model_id = rule.model_id or (None if run is None else run.model_id)
     body = records.CompactionRequested(
@@ -211,7 +211,7 @@ def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule)
     return _draft(state, body, now)
 
 
-def _failed(
+def _failure_draft(
     state: LoopState,
     code: str,
     message: str,
@@ -222,6 +222,7 @@ def _failed(
     details: JsonObject | None = None,
     model_id: str | None = None,
     usage: records.Usage | None = None,
+    price: records.Price | None = None,
 ) -> Draft:
     """Return the record of a failed attempt; with a delay it is retried."""
     body = records.CompactionFailed(
@@ -232,6 +233,7 @@ def _failed(
         delay_ms=delay_ms,
         model_id=model_id,
         usage=usage,
+        price=price,
         **state.turn_place,
     )
     return _draft(state, body, now)

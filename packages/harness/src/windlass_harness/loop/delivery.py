@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final, TypedDict, assert_never
 
 from windlass_harness.loop import hooks
-from windlass_harness.loop.events import CallHooks, Deliver, DeliverySettled, Draft, Moment, Plan, joined
+from windlass_harness.loop.events import CallHooks, Deliver, DeliverySettled, Draft, Moment, Plan, join_ids
 from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import DeliveryState, RunState
@@ -47,17 +47,17 @@ def errands(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules)
     return Plan((*lost, *drafts), tuple(effects))
 
 
-def settled(state: LoopState, event: DeliverySettled, *, now: Moment) -> list[Draft]:
+def settle(state: LoopState, event: DeliverySettled, *, now: Moment) -> list[Draft]:
     """Return the record of a delivery's outcome; none if it is already recorded."""
     if event.delivery_id not in state.deliveries.open_ids:
         return []
-    known = state.deliveries.by_id[event.delivery_id]
-    ids = _ids(known)
+    delivery = state.deliveries.by_id[event.delivery_id]
+    ids = _ids(delivery)
     if event.error is not None:
-        return [_about(known, records.DeliveryFailed(error=event.error, **ids), now)]
+        return [_about(delivery, records.DeliveryFailed(error=event.error, **ids), now)]
     if event.reason is not None:
-        return [_about(known, records.DeliveryUnknown(reason=event.reason, **ids), now)]
-    return [_about(known, records.DeliveryCompleted(receipt=event.receipt, **ids), now)]
+        return [_about(delivery, records.DeliveryUnknown(reason=event.reason, **ids), now)]
+    return [_about(delivery, records.DeliveryCompleted(receipt=event.receipt, **ids), now)]
 
 
 def _deliver(
@@ -69,7 +69,7 @@ def _deliver(
     drafts: list[Draft],
     effects: list[CallHooks | Deliver],
 ) -> None:
-    delivery_id = joined(run.run_id, sink.sink_id)
+    delivery_id = join_ids(run.run_id, sink.sink_id)
     result = run.result
     if result is None or delivery_id in state.deliveries.by_id:
         return
@@ -91,11 +91,11 @@ def dedupe_key(sink: SinkRule, run: RunState) -> str:
     """Return the deduplication key of a delivery; a sink accepts each key once."""
     match sink.dedupe:
         case Dedupe.RUN:
-            return joined(run.run_id, sink.sink_id)
+            return join_ids(run.run_id, sink.sink_id)
         case Dedupe.SESSION:
-            return joined(run.session_id, sink.sink_id)
+            return join_ids(run.session_id, sink.sink_id)
         case Dedupe.OUTPUT:
-            return joined(_digest(run.result), sink.sink_id)
+            return join_ids(_digest(run.result), sink.sink_id)
         case _:
             assert_never(sink.dedupe)
 
@@ -108,8 +108,8 @@ def _digest(result: RunResult | None) -> str:
     return "sha256:" + sha256((result.output or "").encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _unknown(known: DeliveryState, now: Moment) -> Draft:
-    return _about(known, records.DeliveryUnknown(reason=INTERRUPTED, **_ids(known)), now)
+def _unknown(delivery: DeliveryState, now: Moment) -> Draft:
+    return _about(delivery, records.DeliveryUnknown(reason=INTERRUPTED, **_ids(delivery)), now)
 
 
 class DeliveryIds(TypedDict):
@@ -119,12 +119,12 @@ class DeliveryIds(TypedDict):
     sink_id: str
 
 
-def _ids(known: DeliveryState) -> DeliveryIds:
-    return {"delivery_id": known.delivery_id, "sink_id": known.sink_id}
+def _ids(delivery: DeliveryState) -> DeliveryIds:
+    return {"delivery_id": delivery.delivery_id, "sink_id": delivery.sink_id}
 
 
-def _about(known: DeliveryState, body: Body, now: Moment) -> Draft:
-    return Draft(body.TYPE, now.at, body, run_id=known.run_id)
+def _about(delivery: DeliveryState, body: Body, now: Moment) -> Draft:
+    return Draft(body.TYPE, now.at, body, run_id=delivery.run_id)
 
 
 def _draft(run: RunState, body: Body, now: Moment) -> Draft:

@@ -8,11 +8,12 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from windlass_harness.loop.notes import Pause, ProgramResult, ProgramVariables
-from windlass_harness.loop.rules import RequestedCall
+from windlass_harness.loop.rules import CallBounds, RequestedCall
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ActionStatus,
+    BudgetName,
     CompactionConfig,
     EffectClass,
     ErrorInfo,
@@ -58,7 +59,7 @@ class StartItem(Part, frozen=True, kw_only=True):
     contract: records.JsonObject | None = None
 
 
-class SaidItem(Part, frozen=True, kw_only=True):
+class MessageItem(Part, frozen=True, kw_only=True):
     """The message in the body of a start, or of a message to a run."""
 
     message: str | None = None
@@ -68,7 +69,7 @@ class SaidItem(Part, frozen=True, kw_only=True):
     sender: str | None = None
     source: records.SourceRef | None = None
 
-    def heard(self, *, sequence: int, turn_id: str, delivery: str | None = None) -> records.MessageReceived:
+    def to_body(self, *, sequence: int, turn_id: str, delivery: str | None = None) -> records.MessageReceived:
         """Return the record of the message."""
         return records.MessageReceived(
             message=self.message or "",
@@ -161,9 +162,12 @@ class ModelAnswered:
     is_reasoning_late: bool = False
     """Whether the reasoning began after text had been shown: readers that count events need the order."""
     usage: records.Usage | None = None
+    price: records.Price | None = None
     latency_ms: int | None = None
     queued_ms: int | None = None
     """How long the call waited for the limit of its provider; None if it did not."""
+    cache: records.PromptCache | None = None
+    """The prompt as its provider may cache it; None if the provider reports no cache."""
     provider_data: JsonObject | None = None
     """Provider data that must be sent back with this answer."""
     notes: tuple[Body, ...] = ()
@@ -180,6 +184,7 @@ class ModelFailed:
     error: ErrorInfo
     chance: float = 0.5
     usage: records.Usage | None = None
+    price: records.Price | None = None
     notes: tuple[Body, ...] = ()
     """Records that accompany the event, such as a hook that ran."""
 
@@ -195,6 +200,7 @@ class HistoryCompacted:
 
     body: records.CompactionCompleted
     usage: records.Usage | None = None
+    price: records.Price | None = None
 
 
 @frozen
@@ -210,6 +216,7 @@ class CompactionBroken:
     model_id: str | None = None
     chance: float = 0.5
     usage: records.Usage | None = None
+    price: records.Price | None = None
     fallback: records.CompactionCompleted | None = None
     """Result without a summary; applied after the last attempt."""
 
@@ -362,6 +369,8 @@ class ProgramPaused:
     snapshot: records.ContentRef | None = None
     printed: str = ""
     """All text that it has printed since it began."""
+    cancelled: tuple[int, ...] = ()
+    """Numbers of its timers that it does not wait for any more."""
 
 
 @frozen
@@ -374,6 +383,8 @@ class ProgramEnded:
     """Calls that it made since its last pause and did not await."""
     variables: ProgramVariables | None = None
     """What the next programs of the session begin with; None to leave that as it is."""
+    cancelled: tuple[int, ...] = ()
+    """See `ProgramPaused.cancelled`."""
 
 
 @frozen
@@ -429,6 +440,19 @@ class Stopped:
     error: ErrorInfo
     notes: tuple[Body, ...] = ()
     """Records that accompany the event, such as a hook that ran."""
+
+
+@frozen
+class CallReserved:
+    """The store answered a `ReserveCall`."""
+
+    call: str
+    reserved: records.Reservation | None = None
+    """What is set aside; None if it does not fit."""
+    error: ErrorInfo | None = None
+    """Which limit it does not fit."""
+    exceeded: tuple[BudgetName, ...] = ()
+    """Whether that limits money or tokens."""
 
 
 @frozen
@@ -488,6 +512,7 @@ LoopEvent = (
     | DeliverySettled
     | StateGiven
     | FeedbackGiven
+    | CallReserved
 )
 
 Draft = Record
@@ -501,7 +526,7 @@ def within_limit(text: str, *, most: int = ID_CHARS_MAX) -> str:
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def joined(*parts: str) -> str:
+def join_ids(*parts: str) -> str:
     """Return one id for several; different parts give different ids."""
     return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
@@ -624,6 +649,16 @@ class ReviewReport:
 
 
 @frozen
+class ReserveCall:
+    """Set aside what the next model call may cost, in all limits that the run shares with others."""
+
+    call: str
+    bounds: CallBounds
+    key: ClassVar[str] = "reserve"
+    """Key of the effect in progress."""
+
+
+@frozen
 class CheckOutput:
     """Validate the last answer against the output contract. Has no side effects."""
 
@@ -663,7 +698,16 @@ class Deliver:
 
 
 Effect = (
-    CallModel | Compact | JudgeCall | RunTool | RunProgram | ReviewReport | CheckOutput | CallHooks | Deliver
+    CallModel
+    | Compact
+    | JudgeCall
+    | RunTool
+    | RunProgram
+    | ReviewReport
+    | ReserveCall
+    | CheckOutput
+    | CallHooks
+    | Deliver
 )
 
 

@@ -32,19 +32,19 @@ def cut_off(reason: FinishReason) -> ErrorInfo:
         message = "The model stopped at its output limit before it was done; raise the limit or ask for less."
     else:
         message = f"The model did not finish its answer ({reason.value})."
-    return _rejected(ErrorKind.PROVIDER_FAILURE, message)
+    return _reject_error(ErrorKind.PROVIDER_FAILURE, message)
 
 
 def too_many_calls(count: int, rules: Rules) -> ErrorInfo:
     """Return the error of an answer with too many calls."""
     message = f"too many calls in one answer: {count}, limit {rules.calls_per_step_max}"
-    return _rejected(ErrorKind.PROVIDER_FAILURE, message)
+    return _reject_error(ErrorKind.PROVIDER_FAILURE, message)
 
 
 def too_many_refusals(rules: Rules) -> ErrorInfo:
     """Return the error of a model that keeps requesting calls that are refused."""
     message = f"The model asked over {rules.refusals_max} times in a row for calls that cannot be made."
-    return _rejected(ErrorKind.TOOL_FAILURE, message)
+    return _reject_error(ErrorKind.TOOL_FAILURE, message)
 
 
 def not_reversed(names: Sequence[str], count: int) -> ErrorInfo:
@@ -53,7 +53,7 @@ def not_reversed(names: Sequence[str], count: int) -> ErrorInfo:
         f"{len(names)} of {count} calls were not reversed: {', '.join(names[:_NAMES_MAX])}. "
         "The results of these calls say why. Undo the run again for the rest."
     )
-    return _rejected(ErrorKind.TOOL_FAILURE, message)
+    return _reject_error(ErrorKind.TOOL_FAILURE, message)
 
 
 _NAMES_MAX: Final = 20
@@ -62,7 +62,7 @@ _NAMES_MAX: Final = 20
 def too_many_steps(rules: Rules) -> ErrorInfo:
     """Return the error of a run with too many model calls."""
     message = f"The run has made {rules.steps_max} model calls, which is the most one run may make."
-    return _rejected(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
+    return _reject_error(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
 
 
 def interrupted_too_often(times: int, *, during: str = "model call") -> ErrorInfo:
@@ -96,7 +96,7 @@ def is_refusal_of_account(error: ErrorInfo) -> bool:
     return error.kind is ErrorKind.PROVIDER_FAILURE and error.retry in _OF_ACCOUNT
 
 
-def overflowed(error: ErrorInfo) -> ErrorInfo:
+def prompt_too_long(error: ErrorInfo) -> ErrorInfo:
     """Return the error of a prompt that is too long even after a compaction."""
     message = f"The prompt is too long for the model even after a compaction. {_SHORTEN} {error.message}"
     return error.model_copy(
@@ -110,24 +110,24 @@ def overflowed(error: ErrorInfo) -> ErrorInfo:
 
 def cannot_shrink(tokens: int) -> ErrorInfo:
     """Return the error of a prompt that is too long and cannot be compacted."""
-    told = f"The prompt, about {tokens:,} tokens, is too long for the model and cannot be made shorter."
+    message = f"The prompt, about {tokens:,} tokens, is too long for the model and cannot be made shorter."
     return ErrorInfo(
         code=ErrorCode.REJECTED,
         kind=ErrorKind.PROJECTION_FAILURE,
         retry=RetryClass.USER_ACTION_NEEDED,
-        message=f"{told} {_SHORTEN}",
+        message=f"{message} {_SHORTEN}",
         details={"fault": CONTEXT_OVERFLOW, "reason": CONTEXT_OVERFLOW, "tokens": tokens},
     )
 
 
 def does_not_fit(tokens: int, limit: int) -> ErrorInfo:
     """Return the error of a history that exceeds the limit after a compaction."""
-    told = f"The prompt fills about {tokens:,} tokens even after a compaction, limit {limit:,}."
+    message = f"The prompt fills about {tokens:,} tokens even after a compaction, limit {limit:,}."
     return ErrorInfo(
         code=ErrorCode.REJECTED,
         kind=ErrorKind.PROJECTION_FAILURE,
         retry=RetryClass.USER_ACTION_NEEDED,
-        message=f"{told} {_SHORTEN}",
+        message=f"{message} {_SHORTEN}",
         details={"reason": CONTEXT_OVERFLOW, "tokens": tokens, "limit": limit},
     )
 
@@ -138,18 +138,40 @@ _SHORTEN: Final = (
 )
 
 
-def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]]) -> ErrorInfo:
-    """Return the error of used-up budgets; `spent` has name, amount used and limit of each."""
-    told = ", ".join(f"{used:,} of {limit:,} {_UNITS[name]}" for name, used, limit in spent)
+def missing_price(model_id: str) -> ErrorInfo:
+    """Return the error of a run with a limit in money whose model has no price."""
+    return ErrorInfo(
+        code=ErrorCode.REJECTED,
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        message=f"The run has a limit in money, and model {model_id} has no price in this process. Give the "
+        "agent its prices, or set them under [prices] in windlass.toml, and retry the run.",
+    )
+
+
+NEEDED_MICROS: Final = "neededMicros"
+"""In the details of the error of a used-up budget: what the next answer may cost at least."""
+
+
+def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]], *, needed: int | None = None) -> ErrorInfo:
+    """Return the error of used-up budgets; `spent` has name, amount used and limit of each.
+
+    `needed` is what the next answer may cost at least.
+    """
+    usage = ", ".join(f"{used:,} of {limit:,} {_UNITS[name]}" for name, used, limit in spent)
+    more = "" if needed is None else f", and the next answer may cost {needed:,}"
     budgets: list[JsonValue] = [
         {"name": name.value, "limit": limit, "used": used} for name, used, limit in spent
     ]
+    details: dict[str, JsonValue] = {"reason": "budget_exhausted", "budgets": budgets}
+    if needed is not None:
+        details[NEEDED_MICROS] = needed
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
-        message=f"The run has used up its budget: {told}. Give a new run more, or ask for less.",
-        details={"reason": "budget_exhausted", "budgets": budgets},
+        message=f"The run has used up its budget: {usage}{more}. Give a new run more, or ask for less.",
+        details=details,
     )
 
 
@@ -164,12 +186,12 @@ _UNITS: Final = {
 
 def outcome_unknown(tool_names: Sequence[str]) -> ErrorInfo:
     """Return the error of a run that was cancelled while calls were running."""
-    told = ", ".join(tool_names)
+    tools = ", ".join(tool_names)
     return ErrorInfo(
         code=ErrorCode.AMBIGUOUS,
         kind=ErrorKind.CANCELLATION,
         retry=RetryClass.USER_ACTION_NEEDED,
-        message=f"The run was cancelled while calls were under way, which may have taken effect: {told}.",
+        message=f"The run was cancelled while calls were under way, which may have taken effect: {tools}.",
         details={"reason": "outcome_unknown", "tools": [*tool_names]},
     )
 
@@ -179,12 +201,12 @@ def unfit(attempts: int, errors: Sequence[OutputError] = ()) -> ErrorInfo:
 
     `errors` are those of the last answer.
     """
-    found = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors[:_MISSES_TOLD_MAX])
-    told, last = f"No answer fitted the output contract in {attempts} attempts.", "the last one"
+    misses = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors[:_MISSES_TOLD_MAX])
+    message, last = f"No answer fitted the output contract in {attempts} attempts.", "the last one"
     if attempts == 1:
-        told, last = "The answer did not fit the output contract, and no repair was allowed.", "it"
-    wrong = f" What was wrong with {last}: {found}." if found else ""
-    return _rejected(ErrorKind.STRUCTURED_OUTPUT_FAILURE, f"{told}{wrong} {_UNFIT_REMEDY}")
+        message, last = "The answer did not fit the output contract, and no repair was allowed.", "it"
+    wrong = f" What was wrong with {last}: {misses}." if misses else ""
+    return _reject_error(ErrorKind.STRUCTURED_OUTPUT_FAILURE, f"{message}{wrong} {_UNFIT_REMEDY}")
 
 
 _MISSES_TOLD_MAX: Final = 3
@@ -193,7 +215,7 @@ _UNFIT_REMEDY: Final = (
 )
 
 
-def interrupted(decision: records.InterruptDecision) -> ErrorInfo:
+def policy_interruption(decision: records.InterruptDecision) -> ErrorInfo:
     """Return the error of a run that a policy ended."""
     refs = [PolicyRef.model_validate(data_of(ref)) for ref in decision.policy_refs]
     return ErrorInfo(
@@ -205,5 +227,5 @@ def interrupted(decision: records.InterruptDecision) -> ErrorInfo:
     )
 
 
-def _rejected(kind: ErrorKind, message: str) -> ErrorInfo:
+def _reject_error(kind: ErrorKind, message: str) -> ErrorInfo:
     return ErrorInfo(code=ErrorCode.REJECTED, kind=kind, retry=RetryClass.NOT_RETRYABLE, message=message)

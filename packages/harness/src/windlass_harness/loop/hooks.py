@@ -17,7 +17,7 @@ def due(state: LoopState, point: str, *, rules: Rules, call_id: str | None = Non
     return (CallHooks(point, run, call_id),)
 
 
-def ran(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list[Draft]:
+def take_results(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the records of hooks that ran; the run may have ended since."""
     run = state.run
     if run is None or run.run_id != event.run_id:
@@ -27,17 +27,17 @@ def ran(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list
     if run.is_cancel_requested or state.run_notes.failure is not None:
         return drafts
     if event.point == RUN_STARTING and event.context:
-        drafts.append(_told(state, event.context, now, delivery="hook"))
+        drafts.append(_message_draft(state, event.context, now, delivery="hook"))
     if event.point == BEFORE_RUN_COMPLETE and event.veto is not None:
-        drafts += vetoed(state, event.veto, now=now, rules=rules)
+        drafts += apply_veto(state, event.veto, now=now, rules=rules)
     return drafts
 
 
-def vetoed(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[Draft]:
+def apply_veto(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[Draft]:
     """Send the veto to the model; fail the run after too many vetoes."""
     if state.run_notes.hooked.vetoes < rules.completion_vetoes_max:
-        words = f"You are not done yet: {reason}\nGo on, and answer again when this is settled."
-        return [_told(state, (words,), now, delivery=CORRECTION)]
+        text = f"You are not done yet: {reason}\nGo on, and answer again when this is settled."
+        return [_message_draft(state, (text,), now, delivery=CORRECTION)]
     message = f"A hook did not let the run complete, over {rules.completion_vetoes_max} times: {reason}"
     error = ErrorInfo(
         code=ErrorCode.DENIED,
@@ -45,9 +45,9 @@ def vetoed(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[
         retry=RetryClass.USER_ACTION_NEEDED,
         message=message,
     )
-    return [*ends.failed(state, error, now=now)]
+    return [*ends.fail_run(state, error, now=now)]
 
 
-def _told(state: LoopState, context: tuple[str, ...], now: Moment, *, delivery: str) -> Draft:
+def _message_draft(state: LoopState, context: tuple[str, ...], now: Moment, *, delivery: str) -> Draft:
     body = records.MessageReceived(message="", context=[*context], delivery=delivery, **state.turn_place)
     return state.draft(body, now=now)

@@ -16,6 +16,8 @@ from windlass_protocol import (
     InputOutcome,
     JsonObject,
     OutputContract,
+    PriceGap,
+    PriceSource,
     RecoveryChoice,
     ToolOutput,
 )
@@ -49,9 +51,9 @@ class HookNotes:
             self.vetoes += body.point == BEFORE_RUN_COMPLETE and done is not None and done.vetoed is True
             return
         self.calls.setdefault(body.call_id, set()).add(body.point)
-        given = None if done is None or done.change is None else done.change.get("arguments")
-        if isinstance(given, dict):
-            self.arguments[body.call_id] = given
+        arguments = None if done is None or done.change is None else done.change.get("arguments")
+        if isinstance(arguments, dict):
+            self.arguments[body.call_id] = arguments
 
     def ask(self, call_id: str) -> None:
         """Approval of a call was requested: the policy will decide again."""
@@ -70,6 +72,8 @@ REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments", "invalid_code"
 """Result codes of calls that were refused."""
 NO_LIMITS: Final = Budget()
 NO_USAGE: Final = records.Usage()
+NO_USAGE_PRICE: Final = records.Price(source=PriceSource.NONE, gap=PriceGap.NO_USAGE)
+"""The price of an answer of which the provider reported no usage."""
 INTERRUPTED: Final = "interrupted"
 """Retry code: the owner crashed."""
 HANDED_OVER: Final = "handed_over"
@@ -117,6 +121,17 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
 
 
 @frozen
+class CachedPrompt:
+    """The prompt of the newest model call, as its provider has it in the cache."""
+
+    model_id: str | None
+    parts: tuple[str, ...]
+    """A digest of each part: tools, the system prompt, messages."""
+    tokens: int
+    """Tokens that the call read from the cache or wrote to it."""
+
+
+@frozen
 class Child:
     """The subagent of a call."""
 
@@ -135,6 +150,8 @@ class ProgramResult:
     """Reference to the complete output, if `output` is a part of it."""
     code: str = ""
     """Error code, if the call failed."""
+    at: str | None = None
+    """The time of its record."""
 
 
 @frozen
@@ -146,6 +163,10 @@ class ProgramVariables:
     content: records.ContentRef
     """Reference to them."""
     names: tuple[str, ...] = ()
+
+
+WORKFLOW: Final = "workflow/"
+"""Prefix of the interpreter of programs that are functions of the application."""
 
 
 @mutable
@@ -175,7 +196,12 @@ class ProgramNotes:
     """Epoch of the owner that has to run it; None if that owner released it in order."""
 
     @property
-    def has_turn(self) -> bool:
+    def is_workflow(self) -> bool:
+        """Whether it is a function of the application."""
+        return self.interpreter.startswith(WORKFLOW)
+
+    @property
+    def has_work(self) -> bool:
         """Whether it has something to do: to begin, or to take results."""
         return self.end is None and not (self.has_paused and len(self.results) == self.taken)
 
@@ -198,36 +224,38 @@ class ProgramNotes:
 class CallNotes:
     """Decisions, requests and attempts of a call."""
 
-    policy: str | None = None
+    policy_version: str | None = None
     """Version of the policy that decided last."""
     arguments: JsonObject | None = None
     """Arguments that a person was asked to approve."""
     is_changed: bool = False
     """Whether the person who approved the call changed these arguments."""
     arguments_hash: str | None = None
-    request_id: str | None = None
+    open_request_id: str | None = None
     """Open request about the call; None if there is none."""
     is_dispatched: bool = False
     """Whether that request was dispatched."""
-    asked_as: str | None = None
+    last_request_id: str | None = None
     """Newest request about the call, open or settled."""
-    until_ms: int | None = None
+    consent_expires_ms: int | None = None
     """Expiry of that request; an unused consent expires with it."""
-    outcome: InputOutcome | None = None
-    reason: str | None = None
+    approval_outcome: InputOutcome | None = None
+    denial_reason: str | None = None
     pause: Pause | None = None
     """Deferral by a policy."""
     is_consented: bool = False
     """Whether a person approved the call, or running it again."""
-    choice: RecoveryChoice | None = None
+    recovery_choice: RecoveryChoice | None = None
     asks: int = 0
     """Number of requests about the call."""
     interruptions: int = 0
     """Interruptions in a row after which it was restarted without asking, while no other run was at work."""
     shared_interruptions: int = 0
-    passed_on: int = 0
+    unbegun_handovers: int = 0
     """Number of handovers before it began."""
     child: Child | None = None
+    lent: BudgetLimits | None = None
+    """Limits of the child: its share of those of the run."""
     report: records.SubagentCompleted | None = None
     """What the child reported when it ended."""
     program: ProgramNotes | None = None
@@ -241,13 +269,13 @@ class CallNotes:
     def runs_alone(self) -> bool:
         """Whether a call that has begun is performed by its owner, and interrupted with it."""
         is_running = self.program is None or (self.program.is_tool and not self.program.has_paused)
-        return self.child is None and self.choice is not RecoveryChoice.UNDO and is_running
+        return self.child is None and self.recovery_choice is not RecoveryChoice.UNDO and is_running
 
     @property
     def is_judged_again(self) -> bool:
         """Whether a call that has begun is to be judged and begun again."""
         is_at_rest = self.program is not None and self.program.is_tool_at_rest
-        return self.choice is RecoveryChoice.RETRY or is_at_rest
+        return self.recovery_choice is RecoveryChoice.RETRY or is_at_rest
 
 
 @mutable
@@ -268,6 +296,14 @@ class RunNotes:
     limits: Budget = NO_LIMITS
     budget: Used = field(default_factory=Used)
     usage: records.Usage = NO_USAGE
+    reserved: int | None = None
+    """What is set aside for the open model call, in millionths of a dollar."""
+    answer_tokens: int | None = None
+    """Tokens of the longest answer that this pays for."""
+    shared_call: str | None = None
+    """What the store knows the open model call by, if it counts for limits that runs share."""
+    settled_micros: int | None = None
+    """Reservations that count as spent, because the cost of their call is not known."""
     contract: OutputContract | None = None
     active_since: str | None = None
     """Start of the current active period; None while the run waits for a person."""
@@ -360,7 +396,7 @@ class RunNotes:
         self.budget.wall_ms_used = self.wall_ms(at)
         self.active_since = None
 
-    def left_at(self, now: str, paused_until_ms: int) -> str:
+    def active_until(self, now: str, paused_until_ms: int) -> str:
         """Return until when the previous owner's active time counts.
 
         Until its last record; a retry pause and the work of subagents continue without an owner.
@@ -374,7 +410,7 @@ class RunNotes:
         """Apply the first record of another owner."""
         self.epoch = record.epoch
         if self.active_since is not None:
-            self.rest(self.left_at(record.at, paused_until_ms))
+            self.rest(self.active_until(record.at, paused_until_ms))
             self.active_since = record.at
 
     def end_call(self) -> None:
@@ -391,17 +427,44 @@ class RunNotes:
         """The usage; None if there was no model call with a known one."""
         return None if self.usage == NO_USAGE else self.usage
 
+    @property
+    def unknown_micros(self) -> int | None:
+        """What counts as spent beside the usage, with what is set aside now; None if there is nothing."""
+        if self.settled_micros is None and self.reserved is None:
+            return None
+        return (self.settled_micros or 0) + (self.reserved or 0)
+
+    def reserve(self, reservation: records.Reservation | None) -> None:
+        """Set aside what a model call may cost."""
+        if reservation is not None:
+            self.reserved, self.answer_tokens = reservation.cost_micros, reservation.answer_tokens
+            self.shared_call = reservation.shared_call
+
+    def settle(
+        self, usage: records.Usage | None, price: records.Price | None, *, is_lost: bool = False
+    ) -> None:
+        """Add the usage of a model call, or what was set aside for it if its cost is not known.
+
+        A call without a price has cost nothing: it was refused. `is_lost` says that its process ended.
+        """
+        self.charge(usage)
+        reserved, self.reserved, self.answer_tokens, self.shared_call = self.reserved, None, None, None
+        has_cost = usage is not None and usage.cost_micros is not None
+        if reserved is not None and not has_cost and (price is not None or is_lost):
+            self.settled_micros = (self.settled_micros or 0) + reserved
+            self.use(cost=reserved)
+
     def charge(self, usage: records.Usage | None) -> None:
         """Add the usage of a model call."""
         if usage is None:
             return
-        self.usage = added_usage(self.usage, usage)
+        self.usage = total_usage(self.usage, usage)
         used = self.budget
         used.tokens_used += (usage.input_tokens or 0) + (usage.output_tokens or 0)
         used.cost_micros_used += usage.cost_micros or 0
 
 
-def added_usage(total: records.Usage, more: records.Usage) -> records.Usage:
+def total_usage(total: records.Usage, more: records.Usage) -> records.Usage:
     """Add two amounts, up to the largest number; a field that is unknown in both stays unknown."""
     return records.Usage(
         input_tokens=_sum(total.input_tokens, more.input_tokens),
@@ -503,16 +566,16 @@ class CompactionNotes:
         """The model call ended."""
         self.is_overflow = self.has_overflowed = False
 
-    def requested(self, record: Record, body: records.CompactionRequested) -> None:
+    def apply_request(self, record: Record, body: records.CompactionRequested) -> None:
         """Apply a request."""
         self.reason = body.reason or THRESHOLD
         self.epoch = record.epoch or 0
         self.tokens = body.usage_input_tokens or 0
         self.is_retry = False
         if self.reason == OVERFLOW:
-            self.learned = lowered(self.tokens)
+            self.learned = lower_threshold(self.tokens)
 
-    def failed(self, record: Record, body: records.CompactionFailed) -> None:
+    def apply_failure(self, record: Record, body: records.CompactionFailed) -> None:
         """Apply a failure, final or to be retried."""
         delay_ms, is_interrupted = body.delay_ms, body.code == INTERRUPTED
         if delay_ms is None:
@@ -526,11 +589,11 @@ class CompactionNotes:
         self.interruptions += is_interrupted and not body.shared
         self.shared_interruptions += is_interrupted and body.shared is True
 
-    def completed(self, body: records.CompactionCompleted) -> None:
+    def apply_completion(self, body: records.CompactionCompleted) -> None:
         """Apply a completion."""
         self._finish(body.input_tokens_after or 0)
 
-    def cleared(self) -> None:
+    def apply_clearing(self) -> None:
         """Apply that the history was cleared."""
         self.tokens_after = 0
 
@@ -545,6 +608,6 @@ class CompactionNotes:
         self.failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
 
 
-def lowered(tokens: int) -> int:
+def lower_threshold(tokens: int) -> int:
     """Return the threshold after the model refused a prompt of this size."""
     return tokens * 3 // 4

@@ -115,7 +115,7 @@ def wake_ms(state: LoopState, now: Moment) -> int | None:
     """Return the time of the next attempt, or of the end of the time budget; None if it has come."""
     notes = state.run_notes
     waits = (notes, state.compacting) if notes.waits_on in HELD else (notes,)
-    pauses = [one.pause for one in waits if one.is_retry and one.pause is not None]
+    pauses = [wait.pause for wait in waits if wait.is_retry and wait.pause is not None]
     ends = [pause.until_ms for pause in pauses if now.is_in(pause)]
     if not ends or state.exceeding(now):
         return None

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.loop import subagents as family
+from windlass_harness.loop import subagents
 from windlass_harness.loop.events import (
     AnswersGiven,
     CallAsks,
@@ -142,11 +142,11 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> InputRe
     )
 
 
-def requested(state: LoopState, requests: list[InputRequest], *, now: Moment) -> Draft:
+def request_record(state: LoopState, requests: list[InputRequest], *, now: Moment) -> Draft:
     """Return the record of requests."""
     body, run = records.InputRequested(requests=requests, **state.place()), state.run
     assert run is not None, "only a run asks"
-    return family.told_asked(state, body, session_id=run.session_id, now=now)
+    return subagents.report_requests(state, body, session_id=run.session_id, now=now)
 
 
 def _action(call: Call, arguments: JsonValue) -> ToolCallAction:
@@ -160,7 +160,7 @@ def _request_id(state: LoopState, call: Call, kind: str) -> str:
     return within_limit(f"{kind}:{run_id}:{call.step_index}:{call.call_id}:{asks + 1}")
 
 
-def matched(request: InputRequest, response: InputResponse) -> InputResponse:
+def match_option(request: InputRequest, response: InputResponse) -> InputResponse:
     """Return the response with the option that its text names, if it names one.
 
     The text must be the option's id, label or number, counted from 1. A number never approves a call: it may
@@ -168,15 +168,15 @@ def matched(request: InputRequest, response: InputResponse) -> InputResponse:
     """
     if response.option_id is not None or response.text is None or request.kind is InputKind.RECOVERY:
         return response
-    words, options = response.text.strip().casefold(), request.options or ()
+    text, options = response.text.strip().casefold(), request.options or ()
     is_consent = request.kind is InputKind.APPROVAL or APPROVE in [option.id for option in options]
     for names in (
         [option.id for option in options],
         [option.label for option in options],
         [] if is_consent else [str(number + 1) for number in range(len(options))],
     ):
-        if words in (folded := [name.strip().casefold() for name in names]):
-            option = options[folded.index(words)]
+        if text in (folded := [name.strip().casefold() for name in names]):
+            option = options[folded.index(text)]
             return response.model_copy(update={"option_id": option.id, "text": None})
     return response
 
@@ -214,7 +214,7 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
     return None
 
 
-def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
+def take_answers(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
     """Return the records of responses; a refused response is only recorded.
 
     A response counts if it was given in time, even if it is handled later.
@@ -222,32 +222,32 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
     given_ms = now.ms if event.given_ms is None else event.given_ms
     drafts: list[Draft] = []
     seen: set[str] = set()
-    for given in event.responses:
-        request = state.session.requests.get(given.request_id)
-        response = given if request is None else matched(request, given)
+    for given_response in event.responses:
+        request = state.session.requests.get(given_response.request_id)
+        response = given_response if request is None else match_option(request, given_response)
         if response.request_id in seen or refusal(request, response, now_ms=given_ms) is not None:
-            drafts.append(_noted(state, response, now, answer_id=event.answer_id))
+            drafts.append(_note_refused(state, response, now, answer_id=event.answer_id))
             continue
         assert request is not None
         seen.add(response.request_id)
-        drafts += _answer(state, request, Answer(response, event.answer_id), now)
+        drafts += _answer(state, request, RequestAnswer(response, event.answer_id), now)
     return drafts
 
 
-def dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> list[Draft]:
+def mark_dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> list[Draft]:
     """Return the record of a dispatched request; none if it is not open."""
     if event.request_id not in state.session.requests:
         return []
     return [state.draft(records.ApprovalDispatched(request_id=event.request_id), now=now)]
 
 
-def _noted(state: LoopState, response: InputResponse, now: Moment, *, answer_id: str | None) -> Draft:
+def _note_refused(state: LoopState, response: InputResponse, now: Moment, *, answer_id: str | None) -> Draft:
     """Return the record of a refused response.
 
     It belongs to the current run if that made the request, and otherwise to the session: a late response must
     not change an ended run or an unrelated one.
     """
-    asked = {note.asked_as for note in state.notes.values()}
+    request_ids = {note.last_request_id for note in state.notes.values()}
     body = records.ApprovalCandidate(
         request_id=response.request_id,
         responder=response.responder,
@@ -256,13 +256,13 @@ def _noted(state: LoopState, response: InputResponse, now: Moment, *, answer_id:
         arguments=response.arguments,
         answer_id=answer_id,
     )
-    if state.run is not None and response.request_id in asked:
+    if state.run is not None and response.request_id in request_ids:
         return state.draft(body, now=now)
     return Draft(body.TYPE, now.at, body)
 
 
 @frozen
-class Answer:
+class RequestAnswer:
     """An answer that settles a request."""
 
     response: InputResponse
@@ -270,20 +270,20 @@ class Answer:
     """Id of the answer; None in journals of earlier releases."""
 
 
-def _answer(state: LoopState, request: InputRequest, answer: Answer, now: Moment) -> list[Draft]:
+def _answer(state: LoopState, request: InputRequest, answer: RequestAnswer, now: Moment) -> list[Draft]:
     response = answer.response
     match request.kind:
         case InputKind.APPROVAL:
             is_yes = response.option_id in (APPROVE, APPROVE_SESSION)
             outcome = InputOutcome.APPROVED if is_yes else InputOutcome.DENIED
             drafts = [
-                _resolved(state, request, outcome, now, answer=answer),
-                settled(state, request, outcome=outcome, now=now, response=response),
+                _resolution_draft(state, request, outcome, now, answer=answer),
+                settle_request(state, request, outcome=outcome, now=now, response=response),
             ]
             return (
                 drafts
                 if response.arguments is None
-                else [*drafts, _told_change(state, request, response, now)]
+                else [*drafts, _tell_change(state, request, response, now)]
             )
         case InputKind.RECOVERY:
             return _recover(state, request, answer, now)
@@ -291,24 +291,24 @@ def _answer(state: LoopState, request: InputRequest, answer: Answer, now: Moment
             return _end_question(state, request, InputOutcome.ANSWERED, now, answer=answer)
 
 
-def _told_change(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> Draft:
+def _tell_change(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> Draft:
     """Return the message that tells the model which arguments a person changed."""
-    told = CHANGED.format(
+    message = CHANGED.format(
         who=response.responder or "A person",
         name=action_name(request.action),
         call_id=request.action.call_id,
         arguments=to_json(response.arguments).decode(),
     )
-    body = records.MessageReceived(message="", context=[told], delivery=CORRECTION, **state.turn_place)
+    body = records.MessageReceived(message="", context=[message], delivery=CORRECTION, **state.turn_place)
     return state.draft(body, now=now)
 
 
-def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Moment) -> list[Draft]:
+def _recover(state: LoopState, request: InputRequest, answer: RequestAnswer, now: Moment) -> list[Draft]:
     call_id, response = request.action.call_id, answer.response
     choice = RecoveryChoice(str(response.option_id))
     body = records.RecoveryEffectSettled(call_id=call_id, choice=choice, by=response.responder)
     drafts = [
-        _resolved(state, request, InputOutcome.ANSWERED, now, answer=answer),
+        _resolution_draft(state, request, InputOutcome.ANSWERED, now, answer=answer),
         state.draft(body, now=now),
     ]
     call = state.call(call_id)
@@ -316,13 +316,13 @@ def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Momen
     if choice is RecoveryChoice.SKIP:
         # Before the decision, which settles a call that has no result: early journals have none.
         reason = SKIPPED.reason or ""
-        drafts.insert(1, rejected(state, call, now=now, code=SKIPPED_CODE, message=reason))
+        drafts.insert(1, reject_call(state, call, now=now, code=SKIPPED_CODE, message=reason))
     if choice is RecoveryChoice.SUPPLY:
-        drafts.append(_answered(state, call, _supplied(response.text or ""), now))
+        drafts.append(_answer_result(state, call, _supply_result(response.text or ""), now))
     return drafts
 
 
-def _answered(state: LoopState, call: Call, output: JsonValue, now: Moment) -> Draft:
+def _answer_result(state: LoopState, call: Call, output: JsonValue, now: Moment) -> Draft:
     """Return the result of a call that a person gave."""
     body = records.ActionResult(
         result=records.ToolActionResult(call_id=call.call_id, tool_name=call.tool_name, output=output),
@@ -332,7 +332,7 @@ def _answered(state: LoopState, call: Call, output: JsonValue, now: Moment) -> D
     return state.draft(body, now=now)
 
 
-def rejected(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
+def reject_call(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
     """Return the result of a call that does not run, or not again."""
     result = records.ToolActionResult(
         call_id=call.call_id, tool_name=call.tool_name, output=None, is_error=True
@@ -346,7 +346,7 @@ def rejected(state: LoopState, call: Call, *, now: Moment, code: str, message: s
     return state.draft(body, now=now)
 
 
-def _supplied(text: str) -> JsonValue:
+def _supply_result(text: str) -> JsonValue:
     """Return a supplied result: parsed JSON, or else the text."""
     try:
         return parse(text, _SUPPLIED)
@@ -354,32 +354,34 @@ def _supplied(text: str) -> JsonValue:
         return text
 
 
-def passed_over(state: LoopState, now: Moment) -> list[Draft]:
+def skip_requests(state: LoopState, now: Moment) -> list[Draft]:
     """Return the records of requests that a new message skips.
 
     Recovery requests stay open: they must be answered.
     """
-    skipped = [one for one in state.session.requests.values() if one.kind is not InputKind.RECOVERY]
-    return _closed(state, skipped, InputOutcome.IGNORED, now)
+    skipped = [
+        request for request in state.session.requests.values() if request.kind is not InputKind.RECOVERY
+    ]
+    return _close_requests(state, skipped, InputOutcome.IGNORED, now)
 
 
-def expired(state: LoopState, now: Moment) -> list[Draft]:
+def expire_requests(state: LoopState, now: Moment) -> list[Draft]:
     """Return the records of expired requests."""
     late = [
-        one
-        for one in state.session.requests.values()
-        if one.expires_at is not None and ms_of(one.expires_at) <= now.ms
+        request
+        for request in state.session.requests.values()
+        if request.expires_at is not None and ms_of(request.expires_at) <= now.ms
     ]
-    return _closed(state, late, InputOutcome.EXPIRED, now)
+    return _close_requests(state, late, InputOutcome.EXPIRED, now)
 
 
-def withdrawn(state: LoopState, now: Moment, *, reason: str) -> list[Draft]:
+def close_all_requests(state: LoopState, now: Moment, *, reason: str) -> list[Draft]:
     """Return the records that close all requests of a run that is cancelled or ends, subagents included."""
-    own = _closed(state, state.session.requests.values(), InputOutcome.CANCELLED, now, reason=reason)
-    return [*own, *family.withdrawn(state, now)] if state.session.family.proxied else own
+    own = _close_requests(state, state.session.requests.values(), InputOutcome.CANCELLED, now, reason=reason)
+    return [*own, *subagents.close_requests(state, now)] if state.session.family.proxied else own
 
 
-def _closed(
+def _close_requests(
     state: LoopState,
     requests: Iterable[InputRequest],
     outcome: InputOutcome,
@@ -391,11 +393,11 @@ def _closed(
     drafts: list[Draft] = []
     for request in requests:
         if request.kind is InputKind.APPROVAL:
-            drafts.append(_resolved(state, request, outcome, now))
-            drafts.append(settled(state, request, outcome=outcome, now=now, reason=reason))
+            drafts.append(_resolution_draft(state, request, outcome, now))
+            drafts.append(settle_request(state, request, outcome=outcome, now=now, reason=reason))
         elif outcome is InputOutcome.CANCELLED:
             # The end of the run closes the call of a question.
-            drafts.append(_resolved(state, request, outcome, now))
+            drafts.append(_resolution_draft(state, request, outcome, now))
         else:
             drafts += _end_question(state, request, outcome, now)
     return drafts
@@ -407,27 +409,27 @@ def _end_question(
     outcome: InputOutcome,
     now: Moment,
     *,
-    answer: Answer | None = None,
+    answer: RequestAnswer | None = None,
 ) -> list[Draft]:
     """Return the records of a question that is over: its answer, and the result of its call.
 
     The answer settles the call, as in journals without the result; readers of results see the same value.
     """
-    resolved = _resolved(state, request, outcome, now, answer=answer)
-    told = InputResolution(
+    resolved = _resolution_draft(state, request, outcome, now, answer=answer)
+    resolution = InputResolution(
         request_id=request.request_id,
         outcome=outcome,
         kind=request.kind,
         response=None if answer is None else answer.response,
     )
-    output, call = question_outcome(request, told), state.call(request.action.call_id)
+    output, call = question_outcome(request, resolution), state.call(request.action.call_id)
     if output is None:
         return [resolved]
     assert call is not None, "a request belongs to an open call"
-    return [resolved, _answered(state, call, output.value, now)]
+    return [resolved, _answer_result(state, call, output.value, now)]
 
 
-def settled(
+def settle_request(
     state: LoopState,
     request: InputRequest,
     *,
@@ -449,13 +451,13 @@ def settled(
     return state.draft(body, now=now)
 
 
-def _resolved(
+def _resolution_draft(
     state: LoopState,
     request: InputRequest,
     outcome: InputOutcome,
     now: Moment,
     *,
-    answer: Answer | None = None,
+    answer: RequestAnswer | None = None,
 ) -> Draft:
     resolution = InputResolution(
         request_id=request.request_id,
@@ -464,6 +466,6 @@ def _resolved(
         response=None if answer is None else answer.response,
         answer_id=None if answer is None else answer.answer_id,
     )
-    return family.told_settled(
+    return subagents.report_settled(
         state, records.InputResolved(resolutions=[resolution], **state.place()), now=now
     )

@@ -25,7 +25,7 @@ from windlass_harness.loop.events import (
     ProgramPaused,
     RunProgram,
     ToolAsked,
-    joined,
+    join_ids,
 )
 from windlass_harness.loop.notes import ProgramNotes, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall, Rules
@@ -35,6 +35,7 @@ from windlass_protocol import ActionStatus, InputRequest
 from windlass_protocol.generated import records
 
 TOO_MANY_CALLS: Final = "too_many_calls"
+CANCELLED_TIMER: Final = "timer_cancelled"
 _NAMES_MAX: Final = 20
 ASK_QUESTION: Final = "ask_question"
 """The tool under whose name a question is recorded."""
@@ -42,11 +43,11 @@ ASK_QUESTION: Final = "ask_question"
 
 def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | None:
     """Return the effect of a program that has something to do: to begin, or to take results."""
-    if not program.has_turn:
+    if not program.has_work:
         return None
     assert call.idempotency_key is not None, "a call that has begun has a key"
     arguments = call.input if call.arguments is None else call.arguments
-    made = {one.call_id: one for one in state.session.history.calls_of(call.call_id)}
+    calls = {inner.call_id: inner for inner in state.session.history.calls_of(call.call_id)}
     return RunProgram(
         call.call_id,
         call.tool_name,
@@ -54,7 +55,7 @@ def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | Non
         idempotency_key=call.idempotency_key,
         step_index=call.step_index,
         started_at=program.started_at,
-        calls=tuple((call_id, made[call_id].tool_name, made[call_id].input) for call_id in program.calls),
+        calls=tuple((call_id, calls[call_id].tool_name, calls[call_id].input) for call_id in program.calls),
         results=tuple(program.results),
         taken=program.taken,
         interpreter=program.interpreter,
@@ -64,13 +65,13 @@ def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | Non
     )
 
 
-def paused(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules) -> list[Draft]:
+def take_pause(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the records of a program that waits for calls: its pause, and the calls that it has made."""
     call, program = state.call(event.call_id), state.note(event.call_id).program
     if call is None or program is None or program.end is not None or _is_stale(program, event.taken):
         return []
-    if len(program.calls) + len(event.calls) > rules.program_calls_max:
-        return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
+    if len(program.calls) + len(event.calls) > _calls_max(program, rules):
+        return _end(state, call, _too_many(call, _calls_max(program, rules)), taken=event.taken, now=now)
     body = records.ProgramPaused(
         call_id=call.call_id,
         taken=event.taken,
@@ -81,7 +82,22 @@ def paused(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules)
     )
     return [
         state.draft(body, now=now),
-        *_requested(state, call, event.calls, known=len(program.calls), now=now),
+        *_end_timers(state, program, event.cancelled, now=now),
+        *_request_calls(state, call, event.calls, recorded_count=len(program.calls), now=now),
+    ]
+
+
+def _end_timers(
+    state: LoopState, program: ProgramNotes, numbers: tuple[int, ...], *, now: Moment
+) -> list[Draft]:
+    """Return the results of timers that a program does not wait for any more."""
+    ids = (program.calls[number] for number in numbers if number < len(program.calls))
+    calls = [call for call_id in ids if (call := state.call(call_id)) is not None]
+    error = records.ActionError(code=CANCELLED_TIMER, message="The workflow does not wait for it any more.")
+    return [
+        subagents.fail_call(state, call, error, now=now)
+        for call in calls
+        if call.stage is CallStage.REQUESTED
     ]
 
 
@@ -90,31 +106,33 @@ def _is_stale(program: ProgramNotes, taken: int) -> bool:
     return taken < program.taken or (program.has_paused and taken == program.taken)
 
 
-def ended(state: LoopState, event: ProgramEnded, *, now: Moment, rules: Rules) -> list[Draft]:
+def end_turn(state: LoopState, event: ProgramEnded, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the result of a program; while calls of it are open, the record that it has ended."""
     returned = event.returned
     call, program = state.call(returned.call_id), state.note(returned.call_id).program
     if call is None or program is None or program.end is not None:
         return []
-    if len(program.calls) + len(event.calls) > rules.program_calls_max:
-        return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
-    requested = _requested(state, call, event.calls, known=len(program.calls), now=now)
-    kept = event.variables
-    end = _end(state, call, returned, taken=event.taken, now=now, is_open=bool(requested), variables=kept)
-    return [*requested, *end]
+    if len(program.calls) + len(event.calls) > _calls_max(program, rules):
+        return _end(state, call, _too_many(call, _calls_max(program, rules)), taken=event.taken, now=now)
+    requested = _request_calls(state, call, event.calls, recorded_count=len(program.calls), now=now)
+    variables = event.variables
+    end = _end(
+        state, call, returned, taken=event.taken, now=now, is_open=bool(requested), variables=variables
+    )
+    return [*requested, *_end_timers(state, program, event.cancelled, now=now), *end]
 
 
-def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment) -> list[Draft]:
+def finish(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment) -> list[Draft]:
     """Return the result of a program that ended before its last calls did; empty while one is open."""
     if program.end is None or _has_open_calls(state, call):
         return []
     return [_result(state, call, program.end, now=now)]
 
 
-def begun_calls(state: LoopState, call: Call) -> str:
+def describe_calls(state: LoopState, call: Call) -> str:
     """Return which calls of an open program have begun, as the model is told; empty if none has."""
     made = state.session.history.calls_of(call.call_id)
-    begun = Counter(one.tool_name for one in made if one.attempt and not state.is_unbegun(one))
+    begun = Counter(inner.tool_name for inner in made if inner.attempt and not state.is_unbegun(inner))
     names = ", ".join(f"{name} ({count})" for name, count in begun.most_common(_NAMES_MAX))
     return names and f"Calls of it that had begun: {names}. Their effects remain."
 
@@ -122,8 +140,8 @@ def begun_calls(state: LoopState, call: Call) -> str:
 def _result(state: LoopState, call: Call, end: records.ProgramEnded, *, now: Moment) -> Draft:
     error = end.error
     if error is not None:
-        told = [error.message, begun_calls(state, call)]
-        error = structs.replace(error, message="\n".join(filter(None, told)))
+        lines = [error.message, describe_calls(state, call)]
+        error = structs.replace(error, message="\n".join(filter(None, lines)))
     body = records.ActionResult(
         result=subagents.result_of(state, call, output=end.output, is_error=error is not None),
         status=end.status,
@@ -134,26 +152,26 @@ def _result(state: LoopState, call: Call, end: records.ProgramEnded, *, now: Mom
     return state.draft(body, now=now)
 
 
-def asked(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> list[Draft]:
+def ask_people(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the records of a tool that asked people: its pause, and its questions as requests."""
     call, program = state.call(event.call_id), state.note(event.call_id).program
     if call is None or call.stage is not CallStage.STARTED or (program is not None and program.has_paused):
         return []
-    known = [] if program is None else program.calls
-    if len(known) + len(event.questions) > rules.program_calls_max:
+    earlier_calls = [] if program is None else program.calls
+    if len(earlier_calls) + len(event.questions) > rules.program_calls_max:
         error = records.ActionError(code=TOO_MANY_CALLS, message=_TOO_MANY_QUESTIONS)
-        return [subagents.failed(state, call, error, now=now)]
-    calls = tuple(RequestedCall("", ASK_QUESTION, one.arguments) for one in event.questions)
-    paused = records.ProgramPaused(call_id=call.call_id, taken=len(known), **state.place_of(call))
-    actions = _actions(state, call, calls, known=len(known))
+        return [subagents.fail_call(state, call, error, now=now)]
+    calls = tuple(RequestedCall("", ASK_QUESTION, question.arguments) for question in event.questions)
+    paused = records.ProgramPaused(call_id=call.call_id, taken=len(earlier_calls), **state.place_of(call))
+    actions = _actions(state, call, calls, recorded_count=len(earlier_calls))
     requests: list[InputRequest] = []
-    for action, one in zip(actions, event.questions, strict=True):
-        question = Call(action.call_id, ASK_QUESTION, one.arguments, call.turn_id, call.step_index)
-        requests.append(people.question_request(state, question, asks=one))
+    for action, asking in zip(actions, event.questions, strict=True):
+        question = Call(action.call_id, ASK_QUESTION, asking.arguments, call.turn_id, call.step_index)
+        requests.append(people.question_request(state, question, asks=asking))
     return [
         state.draft(paused, now=now),
         _request(state, call, actions, now=now),
-        people.requested(state, requests, now=now),
+        people.request_record(state, requests, now=now),
     ]
 
 
@@ -171,34 +189,36 @@ def answers_of(
     """Return the questions that a tool has asked, with their answers."""
     if program is None:
         return ()
-    given = {one.call_id: one.output.value for one in program.results}
-    asked = [one for one in state.session.history.calls_of(call.call_id) if one.tool_name == ASK_QUESTION]
-    return tuple((one.input, given[one.call_id]) for one in asked)
+    answers = {inner.call_id: inner.output.value for inner in program.results}
+    questions = [
+        inner for inner in state.session.history.calls_of(call.call_id) if inner.tool_name == ASK_QUESTION
+    ]
+    return tuple((inner.input, answers[inner.call_id]) for inner in questions)
 
 
 def _has_open_calls(state: LoopState, call: Call) -> bool:
-    return any(one.output is None for one in state.session.history.calls_of(call.call_id))
+    return any(inner.output is None for inner in state.session.history.calls_of(call.call_id))
 
 
-def _requested(
-    state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, known: int, now: Moment
+def _request_calls(
+    state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, recorded_count: int, now: Moment
 ) -> list[Draft]:
-    """Return the record of calls; `known` is the number of those that were recorded before."""
+    """Return the record of calls; `recorded_count` is the number of those that were recorded before."""
     if not calls:
         return []
-    return [_request(state, call, _actions(state, call, calls, known=known), now=now)]
+    return [_request(state, call, _actions(state, call, calls, recorded_count=recorded_count), now=now)]
 
 
 def _actions(
-    state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, known: int
+    state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, recorded_count: int
 ) -> list[records.RuntimeActionRequest]:
     actions: list[records.RuntimeActionRequest] = []
-    for index, one in enumerate(calls, known):
-        call_id = joined(call.call_id, str(index))
+    for index, requested in enumerate(calls, recorded_count):
+        call_id = join_ids(call.call_id, str(index))
         while state.session.history.knows(call_id):
             # The model may have chosen this id for another call of the step.
-            call_id = joined(call_id, "again")
-        actions.append(action_of(one, call_id))
+            call_id = join_ids(call_id, "again")
+        actions.append(action_of(requested, call_id))
     return actions
 
 
@@ -248,6 +268,10 @@ def _end(
     return [_result(state, call, body, now=now)]
 
 
-def _too_many(call: Call, rules: Rules) -> CallReturned:
-    message = f"The program made over {rules.program_calls_max} calls. Make fewer in one program."
+def _calls_max(program: ProgramNotes, rules: Rules) -> int:
+    return rules.workflow_calls_max if program.is_workflow else rules.program_calls_max
+
+
+def _too_many(call: Call, most: int) -> CallReturned:
+    message = f"The program made over {most:,} calls. Make fewer in one program."
     return CallReturned(call.call_id, ActionStatus.FAILED, None, code=TOO_MANY_CALLS, message=message)

@@ -3,6 +3,8 @@
 A program that declares agents imports this module, and not the events of the loop.
 """
 
+from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +24,7 @@ INTERRUPTIONS_MAX: Final = 5
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
 PROGRAM_CALLS_MAX: Final = 256
+WORKFLOW_CALLS_MAX: Final = 10_000
 RETRY_FOR_MS: Final = 3_600_000
 """How long transient faults of a provider are retried: one hour."""
 AWAKE_MS_MAX: Final = 30_000
@@ -90,6 +93,64 @@ DEFAULT_COMPACTION: Final = CompactionRule()
 
 
 @frozen
+class CallPrice:
+    """The most that a model call can cost, in millionths of a dollar for a million tokens."""
+
+    input: int
+    output: int
+    request: int = 0
+    """Millionths of a dollar for the request itself."""
+    above_tokens: int = 0
+    """Tokens of a prompt above which these prices hold."""
+
+
+@frozen
+class ModelTerms:
+    """Prices of a model, and the longest answer that it may give."""
+
+    prices: tuple[CallPrice, ...]
+    """By `above_tokens`; those of the shortest prompts come first."""
+    answer_tokens: int
+    """Tokens of its longest answer."""
+    answer_tokens_min: int = 1
+    """Tokens of the shortest answer that it can be held to."""
+
+
+@frozen
+class CallBounds:
+    """The most that a model call can cost, by the length of its answer."""
+
+    price: CallPrice
+    prompt_tokens: int
+    answer_tokens: int
+    """Tokens of the longest answer."""
+    answer_tokens_min: int
+    """Tokens of the shortest answer that is worth the call."""
+
+    def cost(self, answer_tokens: int) -> int:
+        """Return the cost in millionths of a dollar, rounded up."""
+        amount = self.price.input * self.prompt_tokens + self.price.output * answer_tokens
+        return self.price.request - (-amount // MILLION)
+
+    def longest(self, *, micros: int | None, tokens: int | None) -> int:
+        """Return the tokens of the longest answer that fits what is left; None does not limit it.
+
+        Less than `answer_tokens_min` means that none fits.
+        """
+        longest = self.answer_tokens
+        if tokens is not None:
+            longest = min(longest, tokens - self.prompt_tokens)
+        if micros is not None and self.cost(longest) > micros:
+            fixed = self.price.input * self.prompt_tokens + self.price.request * MILLION
+            longest = (micros * MILLION - fixed) // self.price.output if self.price.output else -1
+        return longest
+
+
+MILLION: Final = 1_000_000
+NO_TERMS: Final[Mapping[str | None, ModelTerms]] = {}
+
+
+@frozen
 class Rules:
     """Limits and settings of a run's loop."""
 
@@ -117,6 +178,8 @@ class Rules:
     """Subagent calls per run; further ones are refused."""
     program_calls_max: int = PROGRAM_CALLS_MAX
     """Calls that one program may make; a program that makes more fails."""
+    workflow_calls_max: int = WORKFLOW_CALLS_MAX
+    """Calls that a workflow may make, with its timers; one that makes more fails."""
     hook_points: frozenset[str] = frozenset()
     """Points that have hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX
@@ -125,6 +188,10 @@ class Rules:
     responders: tuple[str, ...] | None = None
     """Who may decide about an interrupted call; None for anyone."""
     compaction: CompactionRule = DEFAULT_COMPACTION
+    terms: Mapping[str | None, ModelTerms] = field(default_factory=lambda: NO_TERMS)
+    """Terms of the models of a run with a limit in money; None is the first model, a name a fallback."""
+    is_shared: bool = False
+    """Whether the run counts for limits that it shares with other runs: each of its calls asks the store."""
 
 
 DEFAULT_RULES: Final = Rules()

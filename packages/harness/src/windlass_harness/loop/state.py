@@ -19,6 +19,7 @@ from windlass_harness.loop.notes import (
     INTERRUPTED,
     NO_LIMITS,
     REFUSALS,
+    CachedPrompt,
     CallNotes,
     Child,
     CompactionNotes,
@@ -37,7 +38,7 @@ from windlass_harness.times import ms_of
 from windlass_harness.views.fold import Handlers, dump_state, load_state
 from windlass_harness.views.history import Call
 from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, result_name, tool_output
-from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, Deliveries, RunEnd, RunState
+from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, DeliveryStates, RunEnd, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
     AssistantMessage,
@@ -85,7 +86,9 @@ class LoopState:
         """Approvals for the rest of the session, by request id."""
         self.variables: ProgramVariables | None = None
         """Variables of programs that live for the session."""
-        self.deliveries = Deliveries()
+        self.cached_prompt: CachedPrompt | None = None
+        """None if the provider of the newest model call reported no cache."""
+        self.deliveries = DeliveryStates()
         self.compacting = CompactionNotes()
         self.token_sums = MessageSums(estimate_tokens)
         self.size_sums = MessageSums(message_size)
@@ -120,7 +123,7 @@ class LoopState:
 
     def disown(self) -> None:
         """Drop grants and deliveries of the session that this one was copied from."""
-        self.grants, self.deliveries, self.compacting = {}, Deliveries(), CompactionNotes()
+        self.grants, self.deliveries, self.compacting = {}, DeliveryStates(), CompactionNotes()
 
     @property
     def is_ending(self) -> bool:
@@ -158,7 +161,7 @@ class LoopState:
 
     def is_unbegun(self, call: Call) -> bool:
         """Whether a call with a written intent never began."""
-        return 0 < call.attempt <= self.note(call.call_id).passed_on
+        return 0 < call.attempt <= self.note(call.call_id).unbegun_handovers
 
     def call(self, call_id: str) -> Call | None:
         """Return an open call."""
@@ -211,7 +214,7 @@ class LoopState:
         """
         notes = self.run_notes
         if notes.epoch not in (None, self.epoch):
-            return notes.wall_ms(notes.left_at(now.at, paused_until_ms(self)))
+            return notes.wall_ms(notes.active_until(now.at, paused_until_ms(self)))
         return notes.wall_ms(now.at) if now.active_ms is None else notes.budget.wall_ms_used + now.active_ms
 
     def exceeding(
@@ -277,6 +280,7 @@ def _resumed(state: LoopState, record: Record, _: records.RunResumed) -> None:
 @_ON.on(*RUN_END_BODIES)
 def _run_ended(state: LoopState, _: Record, body: RunEnd) -> None:
     if state.run is None:
+        state.run_notes.shared_call = None
         state.compacting.end_run()
     else:
         state.run_notes.charge(body.usage)
@@ -290,7 +294,8 @@ def _forked(state: LoopState, _record: Record, _: records.SessionForked) -> None
 @_ON.on(records.SubagentCalled)
 def _subagent_called(state: LoopState, _: Record, body: records.SubagentCalled) -> None:
     child = Child(body.name, body.child_session_id, str(body.child_run_id))
-    _note(state, body.call_id).child = child
+    note = _note(state, body.call_id)
+    note.child, note.lent = child, body.lent
     state.run_notes.children += 1
 
 
@@ -298,8 +303,11 @@ def _subagent_called(state: LoopState, _: Record, body: records.SubagentCalled) 
 def _subagent_completed(state: LoopState, _: Record, body: records.SubagentCompleted) -> None:
     # The usage of a subagent counts for the calling run.
     _note(state, body.call_id).report = body
+    settled = body.settled_micros
     state.run_notes.charge(body.usage)
-    state.run_notes.use(steps=body.steps or 0, tool_calls=body.tool_calls or 0)
+    state.run_notes.use(steps=body.steps or 0, tool_calls=body.tool_calls or 0, cost=settled or 0)
+    if settled:
+        state.run_notes.settled_micros = (state.run_notes.settled_micros or 0) + settled
 
 
 @_ON.on(*DELIVERY_BODIES)
@@ -311,10 +319,11 @@ def _delivery(state: LoopState, record: Record, _: Body) -> None:
 
 
 @_ON.on(records.StepStarted)
-def _step_started(state: LoopState, record: Record, _: records.StepStarted) -> None:
+def _step_started(state: LoopState, record: Record, body: records.StepStarted) -> None:
     state.notes.clear()
     notes = state.run_notes
     notes.attempt = record.attempt or 1
+    notes.reserve(body.reserved)
     notes.finish_reason = None
     notes.is_validated, notes.structured = False, None
     notes.hooked.begin_step()
@@ -340,14 +349,14 @@ def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying)
     notes.interruptions += is_interrupted and not body.shared
     notes.shared_interruptions += is_interrupted and body.shared is True
     state.compacting.is_overflow |= body.code == CONTEXT_OVERFLOW
-    notes.charge(body.usage)
+    notes.settle(body.usage, body.price, is_lost=body.code in (INTERRUPTED, HANDED_OVER))
 
 
 @_ON.on(records.StepFailed)
 def _step_failed(state: LoopState, _: Record, body: records.StepFailed) -> None:
     state.run_notes.end_call()
     state.compacting.end_step()
-    state.run_notes.charge(body.usage)
+    state.run_notes.settle(body.usage, body.price)
     error = None if body.details is None else body.details.get("error")
     if error is not None:
         state.run_notes.failure = ErrorInfo.model_validate(error)
@@ -361,7 +370,18 @@ def _step_completed(state: LoopState, _: Record, body: records.StepCompleted) ->
     notes.finish_reason = body.finish_reason
     if body.finish_reason in _BROKEN:
         notes.failure = failures.cut_off(body.finish_reason)
-    notes.charge(body.usage)
+    notes.settle(body.usage, body.price)
+    if body.cache is not None or state.cached_prompt is not None:
+        state.cached_prompt = _prompt_in_cache(state, body)
+
+
+def _prompt_in_cache(state: LoopState, body: records.StepCompleted) -> CachedPrompt | None:
+    cache, usage, before = body.cache, body.usage, state.cached_prompt
+    if cache is None or usage is None:
+        return None
+    parts = () if before is None else before.parts[: cache.kept]
+    tokens = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+    return CachedPrompt(state.model_id, (*parts, *cache.added), tokens)
 
 
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
@@ -377,16 +397,16 @@ def _policy_decided(state: LoopState, record: Record, body: records.PolicyDecide
     if call_id is None:
         return
     note = _note(state, call_id)
-    note.policy = policy_version(decision)
+    note.policy_version = policy_version(decision)
     note.is_consented = decision.code == CONSENTED
-    note.outcome = None
+    note.approval_outcome = None
     note.pause = None
     match decision:
         case records.DeferDecision():
             # A policy without a delay must not be asked in a busy loop.
             note.pause = pause_after(record, max(decision.resume_after_ms or 0, DEFER_MS_MIN))
         case records.InterruptDecision():
-            state.run_notes.failure = failures.interrupted(decision)
+            state.run_notes.failure = failures.policy_interruption(decision)
         case _:
             pass
 
@@ -394,8 +414,8 @@ def _policy_decided(state: LoopState, record: Record, body: records.PolicyDecide
 @_ON.on(records.ActionStarted)
 def _action_started(state: LoopState, record: Record, body: records.ActionStarted) -> None:
     note = _note(state, body.call_id)
-    note.choice = None
-    note.outcome = None
+    note.recovery_choice = None
+    note.approval_outcome = None
     note.arguments_hash = str(body.arguments_hash)
     note.undo = body.undo
     if body.interpreter is not None and note.program is None:
@@ -420,7 +440,8 @@ def _action_result(state: LoopState, record: Record, body: records.ActionResult)
     if program is not None:
         code = "" if error is None else error.code
         program.epoch = record.epoch
-        program.results.append(ProgramResult(body.result.call_id, tool_output(body), body.content_ref, code))
+        output = tool_output(body)
+        program.results.append(ProgramResult(body.result.call_id, output, body.content_ref, code, record.at))
 
 
 @_ON.on(records.ActionsRequested)
@@ -464,46 +485,46 @@ def _program_ended(state: LoopState, _: Record, body: records.ProgramEnded) -> N
 def _input_requested(state: LoopState, _: Record, body: records.InputRequested) -> None:
     # Requests of a subagent are about its own calls; their ids may equal ids of this session.
     for request in body.requests if body.child_session_id is None else ():
-        call_id, given = request.action.call_id, request.action.input
+        call_id, arguments = request.action.call_id, request.action.input
         note = _note(state, call_id)
-        note.request_id = note.asked_as = request.request_id
+        note.open_request_id = note.last_request_id = request.request_id
         note.is_dispatched = False
         note.asks += 1
         state.run_notes.hooked.ask(call_id)
-        note.arguments = given if isinstance(given, dict) else None
+        note.arguments = arguments if isinstance(arguments, dict) else None
         note.is_changed = False
         if request.arguments_hash is not None:
             note.arguments_hash = request.arguments_hash
-        note.until_ms = None if request.expires_at is None else ms_of(request.expires_at)
+        note.consent_expires_ms = None if request.expires_at is None else ms_of(request.expires_at)
 
 
 @_ON.on(records.ApprovalDispatched)
 def _dispatched(state: LoopState, _: Record, body: records.ApprovalDispatched) -> None:
     for note in state.notes.values():
-        note.is_dispatched |= note.request_id == body.request_id
+        note.is_dispatched |= note.open_request_id == body.request_id
 
 
 @_ON.on(records.ApprovalSettled)
 def _approval_settled(state: LoopState, record: Record, body: records.ApprovalSettled) -> None:
     for call_id, note in state.notes.items():
-        if note.asked_as != body.request_id:
+        if note.last_request_id != body.request_id:
             continue
-        note.request_id = None
-        note.outcome = body.outcome
-        note.reason = body.reason
+        note.open_request_id = None
+        note.approval_outcome = body.outcome
+        note.denial_reason = body.reason
         if body.arguments is not None:
             note.arguments, note.is_changed = body.arguments, True
         call = state.call(call_id)
         if body.grant is not None and body.outcome is InputOutcome.APPROVED and call is not None:
-            state.grants[body.request_id] = Grant(record.agent_id or "", call.tool_name, note.policy)
+            state.grants[body.request_id] = Grant(record.agent_id or "", call.tool_name, note.policy_version)
 
 
 @_ON.on(records.InputResolved)
 def _input_resolved(state: LoopState, _: Record, body: records.InputResolved) -> None:
     ids = {resolution.request_id for resolution in body.resolutions}
     for note in state.notes.values():
-        if note.request_id in ids:
-            note.request_id = None
+        if note.open_request_id in ids:
+            note.open_request_id = None
 
 
 # records of recovery
@@ -525,27 +546,28 @@ def _effect_found(state: LoopState, record: Record, body: records.RecoveryEffect
         program.epoch = None if program.epoch == record.epoch else record.epoch
         note.pause = pause_after(record, delay_ms) if delay_ms else None
         return
-    note.passed_on += not has_begun
+    note.unbegun_handovers += not has_begun
     if body.request_id is None:
-        note.choice = RecoveryChoice.RETRY
+        note.recovery_choice = RecoveryChoice.RETRY
         note.pause = pause_after(record, delay_ms) if delay_ms else note.pause
 
 
 @_ON.on(records.RecoveryEffectSettled)
 def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffectSettled) -> None:
     note = _note(state, body.call_id)
-    note.choice = body.choice
-    note.reversals += note.choice is RecoveryChoice.UNDO
-    if note.choice is RecoveryChoice.SKIP:
+    note.recovery_choice = body.choice
+    note.reversals += note.recovery_choice is RecoveryChoice.UNDO
+    if note.recovery_choice is RecoveryChoice.SKIP:
         parent_id = state.session.history.parent_of(body.call_id)
         program = None if parent_id is None else state.note(parent_id).program
         if program is not None and not program.has_result(body.call_id):
             # Of an early journal: later ones have a result before the decision.
             program.epoch = record.epoch
-            program.results.append(ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE))
-    note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
+            skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at)
+            program.results.append(skipped)
+    note.is_consented = note.is_consented or note.recovery_choice is RecoveryChoice.RETRY
     note.interruptions = note.shared_interruptions = 0
-    note.request_id = None
+    note.open_request_id = None
 
 
 # hooks, outputs and compactions
@@ -584,24 +606,24 @@ def _result_completed(state: LoopState, _: Record, body: records.ResultCompleted
 
 @_ON.on(records.CompactionRequested)
 def _compaction_requested(state: LoopState, record: Record, body: records.CompactionRequested) -> None:
-    state.compacting.requested(record, body)
+    state.compacting.apply_request(record, body)
 
 
 @_ON.on(records.CompactionFailed)
 def _compaction_failed(state: LoopState, record: Record, body: records.CompactionFailed) -> None:
-    state.compacting.failed(record, body)
+    state.compacting.apply_failure(record, body)
     _charge_run(state, body.usage)
 
 
 @_ON.on(records.CompactionCompleted)
 def _compaction_completed(state: LoopState, _: Record, body: records.CompactionCompleted) -> None:
-    state.compacting.completed(body)
+    state.compacting.apply_completion(body)
     _charge_run(state, body.usage)
 
 
 @_ON.on(records.ContextCleared)
 def _context_cleared(state: LoopState, _record: Record, _: records.ContextCleared) -> None:
-    state.compacting.cleared()
+    state.compacting.apply_clearing()
 
 
 def _charge_run(state: LoopState, usage: records.Usage | None) -> None:
@@ -617,9 +639,10 @@ class LoopSnapshot:
     notes: dict[str, CallNotes]
     run_notes: RunNotes
     grants: dict[str, Grant]
-    deliveries: Deliveries
+    deliveries: DeliveryStates
     compacting: CompactionNotes
     variables: ProgramVariables | None
+    cached_prompt: CachedPrompt | None
 
 
 def dump_loop(state: LoopState) -> bytes:
@@ -633,20 +656,22 @@ def dump_loop(state: LoopState) -> bytes:
             state.deliveries,
             state.compacting,
             state.variables,
+            state.cached_prompt,
         )
     )
 
 
 def load_loop(snapshot: bytes) -> LoopState | None:
     """Return the state of a snapshot; None if it must be folded again."""
-    found = load_state(LoopSnapshot, snapshot)
-    if found is None:
+    loaded = load_state(LoopSnapshot, snapshot)
+    if loaded is None:
         return None
-    state = LoopState(found.session)
-    state.notes = found.notes
-    state.run_notes = found.run_notes
-    state.grants = found.grants
-    state.deliveries = found.deliveries
-    state.compacting = found.compacting
-    state.variables = found.variables
+    state = LoopState(loaded.session)
+    state.notes = loaded.notes
+    state.run_notes = loaded.run_notes
+    state.grants = loaded.grants
+    state.deliveries = loaded.deliveries
+    state.compacting = loaded.compacting
+    state.variables = loaded.variables
+    state.cached_prompt = loaded.cached_prompt
     return state

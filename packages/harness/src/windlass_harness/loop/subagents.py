@@ -4,7 +4,7 @@ The start item of the child is in one append with the record of the call, and th
 of its run. So neither can be lost or repeated by a crash, and a waiting subagent call needs no recovery.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final, TypedDict
 
@@ -12,13 +12,13 @@ from msgspec import UNSET
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.budget import Budget, BudgetState, share
+from windlass_harness.budget import BudgetState, remaining, share, wire_limits
 from windlass_harness.loop.events import (
     ChildSaid,
     Delegation,
     Draft,
     Moment,
-    joined,
+    join_ids,
     within_limit,
 )
 from windlass_harness.loop.notes import Child
@@ -29,10 +29,13 @@ from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.runs import RUN_END_BODIES, RUN_ENDS, RunState
 from windlass_protocol import (
     ActionStatus,
+    BudgetLimits,
     InputOutcome,
     InputRequest,
     InputResolution,
+    Invocation,
     JsonObject,
+    ParentRun,
     RunStatus,
     Taint,
 )
@@ -58,21 +61,14 @@ _SUBAGENT: Final = "subagent:"
 """Prefix of the run ids of all subagents, and of no other runs."""
 _CANCELLED: Final = "The run that called it has ended."
 _NOTHING_USED: Final = BudgetState()
-_LIMITS: Final = (
-    ("maxTokens", "max_tokens"),
-    ("maxSteps", "max_steps"),
-    ("maxToolCalls", "max_tool_calls"),
-    ("maxCostMicros", "max_cost_micros"),
-    ("maxWallMs", "max_wall_ms"),
-)
-_NEEDED: Final = ("max_tokens", "max_steps", "max_wall_ms")
+_NEEDED: Final = ("maxTokens", "maxSteps", "maxWallMs")
 """Budgets that a subagent cannot start without a share of."""
 
 
 def child_of(run: RunState, call: Call, *, name: str) -> Child:
     """Return the child session and run of a call; deterministic."""
-    place = joined(run.run_id, str(call.step_index), call.call_id)
-    run_id = _SUBAGENT + within_limit(place, most=ID_CHARS_MAX - len(_SESSION + _SUBAGENT))
+    call_path = join_ids(run.run_id, str(call.step_index), call.call_id)
+    run_id = _SUBAGENT + within_limit(call_path, most=ID_CHARS_MAX - len(_SESSION + _SUBAGENT))
     return Child(name, _SESSION + run_id, run_id)
 
 
@@ -95,12 +91,12 @@ def limit_passed(
         most = rules.subagent_calls_max
         return COUNT, f"This run has called {most} subagents, and may call no more. Do it yourself."
     left = _share(state, delegation, now)
-    if any(getattr(left, name) == 0 for name in _NEEDED):
+    if any(left.get(name) == 0 for name in _NEEDED):
         return BUDGET, "Too little is left of the budget of this run to share it with a subagent."
     return None
 
 
-def called(
+def call_subagent(
     state: LoopState, call: Call, *, delegation: Delegation, now: Moment, rules: Rules
 ) -> Draft | tuple[str, str]:
     """Return the record of a subagent call, with the child's start item; or a refusal."""
@@ -110,6 +106,8 @@ def called(
     run = state.run
     assert run is not None, "only a run calls"
     child = child_of(run, call, name=delegation.name)
+    own = delegation.body.get("budget")
+    budget = _least(own if isinstance(own, dict) else {}, _share(state, delegation, now))
     called = records.SubagentCalled(
         call_id=call.call_id,
         child_session_id=child.session_id,
@@ -118,49 +116,53 @@ def called(
         name=child.name,
         tool_name=call.tool_name,
         depth=_depth(run),
+        lent=BudgetLimits.model_validate(budget) if budget else None,
         **state.turn_place,
     )
-    body = _start(state, call, child=child, delegation=delegation, now=now)
+    body = _start(state, call, child=child, delegation=delegation, budget=budget)
     draft = state.draft(called, now=now)
     draft.posts = (Post(child.session_id, START, within_limit(f"{START}:{child.run_id}"), body),)
     return draft
 
 
-def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation, now: Moment) -> JsonObject:
+def _start(
+    state: LoopState, call: Call, *, child: Child, delegation: Delegation, budget: Mapping[str, int]
+) -> JsonObject:
     run, turn = state.run, state.session.turn
     assert run is not None
     assert turn is not None
     above = run.parent
     root = run.session_id if above is None else above.root_session_id
-    agents: list[JsonValue] = [*(() if above is None else above.agents or ()), run.agent_id]
-    invocation: JsonObject = {
-        "kind": "subagent",
-        "parentCallId": call.call_id,
-        "parentSessionId": run.session_id,
-        "parentTurnId": turn.turn_id,
-        "name": child.name,
-    }
-    given = delegation.body.get("parent")
+    callers = () if above is None else above.agents or ()
+    invocation = Invocation(
+        parent_call_id=call.call_id,
+        parent_session_id=run.session_id,
+        parent_turn_id=turn.turn_id,
+        name=child.name,
+    )
+    caller_parent = delegation.body.get("parent")
+    own_parent = ParentRun(
+        session_id=run.session_id,
+        run_id=run.run_id,
+        call_id=call.call_id,
+        root_session_id=root,
+        depth=_depth(run),
+        agents=(*callers, run.agent_id),
+    )
     parent: JsonObject = {
-        **(given if isinstance(given, dict) else {}),
-        "sessionId": run.session_id,
-        "runId": run.run_id,
-        "callId": call.call_id,
-        "rootSessionId": root,
-        "depth": _depth(run),
-        "agents": agents,
+        **(caller_parent if isinstance(caller_parent, dict) else {}),
+        **own_parent.model_dump(mode="json", by_alias=True),
     }
     opening = delegation.body.get("session")
     session: JsonObject = {**opening} if isinstance(opening, dict) else {}
-    session |= {"invocation": invocation, "rootSessionId": root}
+    session |= {"invocation": invocation.model_dump(mode="json", by_alias=True), "rootSessionId": root}
     if state.session.taint:
         # The task may quote content that this session has read.
         session["taint"] = [*sorted(state.session.taint)]
     body: JsonObject = {**delegation.body, "runId": child.run_id, "parent": parent, "session": session}
     if run.owner is not None:
         body["owner"] = run.owner
-    budget = _least(body.get("budget"), _share(state, delegation, now))
-    return {**body, "budget": budget} if budget else body
+    return {**body, "budget": {**budget}} if budget else body
 
 
 def _depth(run: RunState | None) -> int:
@@ -168,29 +170,53 @@ def _depth(run: RunState | None) -> int:
     return 1 if run is None or run.parent is None else run.parent.depth + 1
 
 
-def _share(state: LoopState, delegation: Delegation, now: Moment) -> Budget:
-    """Return the child's share of the remaining budget; open calls of the step are deducted first."""
+def _share(state: LoopState, delegation: Delegation, now: Moment) -> dict[str, int]:
+    """Return the child's share of the remaining budget; open calls of the step are deducted first.
+
+    All children at once get no more than there is: what is lent to others is not lent again.
+    """
     notes = state.run_notes
-    unbegun = sum(call.stage is CallStage.REQUESTED for call in state.session.history.open_calls())
+    open_calls = state.session.history.open_calls()
+    unbegun = sum(call.stage is CallStage.REQUESTED for call in open_calls)
     used = replace(
         notes.spent,
         tool_calls_used=notes.budget.tool_calls_used + unbegun,
         wall_ms_used=state.wall_ms(now),
     )
-    return share(used, notes.limits, parts=delegation.parts)
+    part = wire_limits(share(used, notes.limits, parts=delegation.parts))
+    lent = [
+        note.lent for call in open_calls if (note := state.note(call.call_id)).report is None and note.lent
+    ]
+    if not lent:
+        return part
+    free = remaining(
+        replace(
+            used,
+            tokens_used=used.tokens_used + sum(limits.max_tokens or 0 for limits in lent),
+            steps_used=used.steps_used + sum(limits.max_steps or 0 for limits in lent),
+            tool_calls_used=used.tool_calls_used + sum(limits.max_tool_calls or 0 for limits in lent),
+            cost_micros_used=used.cost_micros_used + sum(limits.max_cost_micros or 0 for limits in lent),
+        ),
+        notes.limits,
+    )
+    return _least(part, wire_limits(free))
 
 
-def _least(own: JsonValue, left: Budget) -> JsonObject:
-    limits: JsonObject = {}
-    given = own if isinstance(own, dict) else {}
-    for wire, name in _LIMITS:
-        found = [one for one in (given.get(wire), getattr(left, name)) if isinstance(one, int)]
-        if found:
-            limits[wire] = min(found)
-    return limits
+def _least(own: Mapping[str, object], left: Mapping[str, int]) -> dict[str, int]:
+    """Return all limits of both, and the smaller one of each that both have."""
+    limits = {name: limit for name, limit in own.items() if isinstance(limit, int)}
+    return limits | {name: min(limits.get(name, limit), limit) for name, limit in left.items()}
 
 
-# reports of children
+# items of children and for them
+
+
+class CancelItem(Part, frozen=True, kw_only=True):
+    """The body of an item that cancels a run."""
+
+    run_id: str
+    by: str | None = None
+    reason: str | None = None
 
 
 class ChildItem(Part, frozen=True, kw_only=True):
@@ -225,6 +251,7 @@ class ChildEnded(ChildItem, frozen=True, kw_only=True):
     usage: records.Usage | None = None
     steps: int | None = None
     tool_calls: int | None = None
+    settled_micros: int | None = None
     taint: Sequence[Taint] | None = None
 
 
@@ -235,7 +262,7 @@ _ITEMS: Final[dict[str, type[ChildAsked | ChildSettled | ChildEnded]]] = {
 }
 
 
-def said(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
+def take_message(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
     """Return the records of a message from a subagent; none if its call is not open."""
     item, run = read_body(_ITEMS[event.kind], event.body), state.run
     note = state.note(item.call_id)
@@ -244,59 +271,59 @@ def said(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
     if not (is_ours and is_child) or note.report is not None or state.call(item.call_id) is None:
         return []
     if isinstance(item, ChildAsked):
-        return _asked(state, item, now)
+        return _take_requests(state, item, now)
     if isinstance(item, ChildSettled):
-        resolutions = [InputResolution.model_validate(one) for one in item.resolutions]
-        return _settled(state, item.call_id, resolutions, now)
-    return _ended(state, item, now)
+        resolutions = [InputResolution.model_validate(resolution) for resolution in item.resolutions]
+        return _take_resolutions(state, item.call_id, resolutions, now)
+    return _take_end(state, item, now)
 
 
-def _asked(state: LoopState, item: ChildAsked, now: Moment) -> list[Draft]:
+def _take_requests(state: LoopState, item: ChildAsked, now: Moment) -> list[Draft]:
     if not item.requests:
         return []
     body = records.InputRequested(
-        requests=[InputRequest.model_validate(one) for one in item.requests],
+        requests=[InputRequest.model_validate(request) for request in item.requests],
         call_id=item.call_id,
         child_session_id=item.session_id,
         **state.place(),
     )
-    return [told_asked(state, body, session_id=item.session_id, now=now)]
+    return [report_requests(state, body, session_id=item.session_id, now=now)]
 
 
-def _settled(
+def _take_resolutions(
     state: LoopState, call_id: str, resolutions: Sequence[InputResolution], now: Moment
 ) -> list[Draft]:
     drafts: list[Draft] = []
     for resolution in resolutions:
-        asked = state.session.family.proxied.get(resolution.request_id)
-        if asked is not None and asked.call_id == call_id:
+        proxied = state.session.family.proxied.get(resolution.request_id)
+        if proxied is not None and proxied.call_id == call_id:
             body = records.InputResolved(
                 resolutions=[resolution],
                 call_id=call_id,
-                child_session_id=asked.session_id,
+                child_session_id=proxied.session_id,
                 **state.place(),
             )
-            drafts.append(told_settled(state, body, now=now))
+            drafts.append(report_settled(state, body, now=now))
     return drafts
 
 
-def withdrawn(state: LoopState, now: Moment) -> list[Draft]:
+def close_requests(state: LoopState, now: Moment) -> list[Draft]:
     """Return the records that close the requests of all subagents."""
-    asked = state.session.family.proxied.values()
-    call_ids = dict.fromkeys(one.call_id for one in asked)
+    proxied_requests = state.session.family.proxied.values()
+    call_ids = dict.fromkeys(proxied.call_id for proxied in proxied_requests)
     return [draft for call_id in call_ids for draft in _withdrawn(state, call_id, now)]
 
 
 def _withdrawn(state: LoopState, call_id: str, now: Moment) -> list[Draft]:
     left = [
         InputResolution(request_id=request_id, outcome=InputOutcome.CANCELLED)
-        for request_id, asked in state.session.family.proxied.items()
-        if asked.call_id == call_id
+        for request_id, proxied in state.session.family.proxied.items()
+        if proxied.call_id == call_id
     ]
-    return _settled(state, call_id, left, now)
+    return _take_resolutions(state, call_id, left, now)
 
 
-def _ended(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
+def _take_end(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
     child = state.note(item.call_id).child
     assert child is not None, "only a child that was called has ended"
     body = records.SubagentCompleted(
@@ -313,6 +340,7 @@ def _ended(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
         taint=item.taint,
         steps=item.steps,
         tool_calls=item.tool_calls,
+        settled_micros=item.settled_micros,
     )
     return [*_withdrawn(state, item.call_id, now), state.draft(body, now=now)]
 
@@ -320,28 +348,33 @@ def _ended(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
 # reports to the parent run
 
 
-def told_asked(state: LoopState, body: records.InputRequested, *, session_id: str, now: Moment) -> Draft:
+def report_requests(state: LoopState, body: records.InputRequested, *, session_id: str, now: Moment) -> Draft:
     """Return the draft of a request, with an item for the parent run."""
-    asked = state.draft(body, now=now)
+    draft = state.draft(body, now=now)
     if (ids := _parent_ids(state.run)) is not None:
-        requests = [one.model_dump(mode="json", by_alias=True) for one in body.requests]
+        requests = [request.model_dump(mode="json", by_alias=True) for request in body.requests]
         item = ChildAsked(requests=requests, session_id=session_id, **ids)
-        _tell(asked, state.run, ASK, item, name=body.requests[0].request_id)
-    return asked
+        _tell(draft, state.run, ASK, item, name=body.requests[0].request_id)
+    return draft
 
 
-def told_settled(state: LoopState, body: records.InputResolved, *, now: Moment) -> Draft:
+def report_settled(state: LoopState, body: records.InputResolved, *, now: Moment) -> Draft:
     """Return the draft of a settled request, with an item for the parent run."""
     resolved = state.draft(body, now=now)
     if (ids := _parent_ids(state.run)) is not None:
-        resolutions = [one.model_dump(mode="json", by_alias=True) for one in body.resolutions]
+        resolutions = [resolution.model_dump(mode="json", by_alias=True) for resolution in body.resolutions]
         item = ChildSettled(resolutions=resolutions, **ids)
         _tell(resolved, state.run, SETTLE, item, name=body.resolutions[0].request_id)
     return resolved
 
 
-def told_end(
-    run: RunState, ended: Draft, *, used: BudgetState = _NOTHING_USED, taint: Set[str] = frozenset()
+def report_end(
+    run: RunState,
+    ended: Draft,
+    *,
+    used: BudgetState = _NOTHING_USED,
+    settled: int | None = None,
+    taint: Set[str] = frozenset(),
 ) -> Draft:
     """Return the end of a run, with a report for the parent run."""
     body, ids = ended.body, _parent_ids(run)
@@ -364,7 +397,8 @@ def told_end(
         usage=body.usage,
         steps=used.steps_used,
         tool_calls=used.tool_calls_used,
-        taint=[Taint(one) for one in sorted(taint)] or None,
+        settled_micros=settled,
+        taint=[Taint(label) for label in sorted(taint)] or None,
         **ids,
     )
     _tell(ended, run, REPORT, item, name="")
@@ -397,7 +431,7 @@ def _tell(draft: Draft, run: RunState | None, kind: str, item: ChildItem, *, nam
     draft.posts = (*draft.posts, Post(run.parent.session_id, kind, key, data_of(item)))
 
 
-def cancelled(state: LoopState, ended: Draft) -> Draft:
+def cancel_children(state: LoopState, ended: Draft) -> Draft:
     """Return the end of a run, with cancel items for its subagents."""
     posts = tuple(
         Post(child.session_id, CANCEL, within_limit(f"{CANCEL}:{child.run_id}"), _wish(child))
@@ -409,7 +443,7 @@ def cancelled(state: LoopState, ended: Draft) -> Draft:
 
 
 def _wish(child: Child) -> JsonObject:
-    return {"runId": child.run_id, "reason": _CANCELLED}
+    return data_of(CancelItem(run_id=child.run_id, reason=_CANCELLED))
 
 
 def result_of(
@@ -426,7 +460,7 @@ def result_of(
     )
 
 
-def failed(state: LoopState, call: Call, error: records.ActionError, *, now: Moment) -> Draft:
+def fail_call(state: LoopState, call: Call, error: records.ActionError, *, now: Moment) -> Draft:
     """Return the record of a call that failed without an output."""
     body = records.ActionResult(
         result=result_of(state, call, output=None, is_error=True),

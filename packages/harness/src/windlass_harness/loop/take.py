@@ -14,16 +14,18 @@ from windlass_harness.loop import (
     outage,
     people,
     programs,
+    purse,
     subagents,
     undo,
 )
-from windlass_harness.loop.advance import found, give_up, resumed, retried
-from windlass_harness.loop.ends import refused
+from windlass_harness.loop.advance import give_up, interruption_record, resume_records, retry_record
+from windlass_harness.loop.ends import refuse_call
 from windlass_harness.loop.events import (
     AnswersGiven,
     CallAsks,
     CallJudged,
     CallRefused,
+    CallReserved,
     CallReturned,
     CallUnbegun,
     CancelRequested,
@@ -36,6 +38,7 @@ from windlass_harness.loop.events import (
     HistoryCompacted,
     HooksRan,
     LoopEvent,
+    MessageItem,
     MessageSent,
     ModelAnswered,
     ModelFailed,
@@ -47,7 +50,6 @@ from windlass_harness.loop.events import (
     RunRefused,
     RunRequested,
     RunWithdrawn,
-    SaidItem,
     SessionClaimed,
     SessionReleased,
     StartItem,
@@ -89,27 +91,29 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
     def draft(kind: type[Body], data: JsonObject | Body) -> Draft:
         return Draft(kind.TYPE, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
 
-    heard = read_body(SaidItem, event.body).heard(sequence=sequence, turn_id=turn_id)
-    # A playground run has its messages in its history.
-    messages, is_said = state.session.history.messages, item.retry_of is None and item.playground is None
-    if not is_said and (not messages or isinstance(messages[-1], AssistantMessage)):
+    message = read_body(MessageItem, event.body).to_body(sequence=sequence, turn_id=turn_id)
+    # A run that continues a failed one, and one of the playground, have their messages in the history.
+    has_message = item.retry_of is None and item.playground is None
+    messages = state.session.history.messages
+    if not has_message and (not messages or isinstance(messages[-1], AssistantMessage)):
         # A model answers a message, not its own answer.
-        heard, is_said = structs.replace(heard, context=[_AGAIN], delivery=CORRECTION), True
+        message = structs.replace(message, context=[_GO_ON], delivery=CORRECTION)
+        has_message = True
     drafts: list[Draft] = []
     if state.session.status is SessionStatus.NEW:
         opening = item.session or {}
         drafts.append(Draft(records.SessionStarted.TYPE, now.at, opening, agent_id=agent_id))
     drafts.append(draft(records.RunStarted, ends.facts_of(event.body)))
     drafts.append(draft(records.TurnStarted, records.TurnStarted(sequence=sequence, turn_id=turn_id)))
-    if is_said:
-        drafts.append(draft(records.MessageReceived, heard))
+    if has_message:
+        drafts.append(draft(records.MessageReceived, message))
     contract = item.contract or (None if item.undo is not None else _unmet_contract(state, agent_id))
     if contract is not None:
         drafts.append(draft(records.OutputRequested, {"contract": contract, "runId": run_id}))
     return drafts
 
 
-_AGAIN: Final = "The last attempt to complete the task failed. Continue from here."
+_GO_ON: Final = "The last attempt to complete the task failed. Continue from here."
 """The message of a run that continues a failed one, if the history ends with an answer."""
 
 
@@ -121,19 +125,19 @@ def _unmet_contract(state: LoopState, agent_id: str) -> JsonObject | None:
     return notes.contract.model_dump(mode="json", by_alias=True)
 
 
-def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
+def _take_steer(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
     """Record a message; open requests are skipped."""
     if state.run is None or state.is_ending:
         return []
-    said = read_body(SaidItem, event.body)
-    body = said.heard(delivery=STEER, **state.turn_place)
-    if said.sender is None and said.source is not None:
-        body = structs.replace(body, sender=said.source.id)
-    heard = state.draft(body, now=now)
+    item = read_body(MessageItem, event.body)
+    body = item.to_body(delivery=STEER, **state.turn_place)
+    if item.sender is None and item.source is not None:
+        body = structs.replace(body, sender=item.source.id)
+    message = state.draft(body, now=now)
     if state.run_notes.waits_on in HELD:
         # The message is a reason to call the model at once.
-        return [heard, *resumed(state, "steered", now=now)]
-    return [*people.passed_over(state, now), heard]
+        return [message, *resume_records(state, "steered", now=now)]
+    return [*people.skip_requests(state, now), message]
 
 
 def _cancel(state: LoopState, event: CancelRequested, now: Moment) -> list[Draft]:
@@ -141,10 +145,10 @@ def _cancel(state: LoopState, event: CancelRequested, now: Moment) -> list[Draft
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
     cancel = state.draft(ends.cancel_body(event.run_id, event), now=now)
-    return [cancel, *people.withdrawn(state, now, reason=ends.RUN_CANCELLED)]
+    return [cancel, *people.close_all_requests(state, now, reason=ends.RUN_CANCELLED)]
 
 
-def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:
+def take_check(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:
     """Return the records of a validated answer: its value, a repair prompt, or a failure."""
     contract, run = state.run_notes.contract, state.run
     assert contract is not None
@@ -157,7 +161,7 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
             now=now,
         )
         if event.veto is not None:
-            return [fits, *hooks.vetoed(state, event.veto, now=now, rules=rules)]
+            return [fits, *hooks.apply_veto(state, event.veto, now=now, rules=rules)]
         return [
             fits,
             state.draft(records.ResultCompleted(result=event.value, **state.place()), now=now),
@@ -209,39 +213,41 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
         case RunRequested():
             return _start(state, event, now)
         case MessageSent():
-            return _steered(state, event, now)
+            return _take_steer(state, event, now)
         case AnswersGiven():
-            return people.answered(state, event, now=now)
+            return people.take_answers(state, event, now=now)
         case RequestDispatched():
-            return people.dispatched(state, event, now=now)
+            return people.mark_dispatched(state, event, now=now)
         case CancelRequested():
             return _cancel(state, event, now)
         case RunWithdrawn() | RunRefused():
-            return ends.ended_unstarted(state, event, now=now)
+            return ends.end_unstarted(state, event, now=now)
         case ProgramPaused():
-            return [] if state.is_ending else programs.paused(state, event, now=now, rules=rules)
+            return [] if state.is_ending else programs.take_pause(state, event, now=now, rules=rules)
         case ProgramEnded():
-            return [] if state.is_ending else programs.ended(state, event, now=now, rules=rules)
+            return [] if state.is_ending else programs.end_turn(state, event, now=now, rules=rules)
         case ToolAsked():
-            return [] if state.is_ending else programs.asked(state, event, now=now, rules=rules)
+            return [] if state.is_ending else programs.ask_people(state, event, now=now, rules=rules)
         case SessionClaimed():
-            return _taken(state, event, now)
+            return _take_over(state, event, now)
         case SessionReleased():
-            return _handed_over(state, now)
+            return _hand_over(state, now)
         case ChildSaid():
-            return subagents.said(state, event, now=now)
+            return subagents.take_message(state, event, now=now)
         case HooksRan():
-            return hooks.ran(state, event, now=now, rules=rules)
+            return hooks.take_results(state, event, now=now, rules=rules)
         case DeliverySettled():
-            return delivery.settled(state, event, now=now)
+            return delivery.settle(state, event, now=now)
         case CompactionRequested():
-            return compaction.asked(state, now=now, rules=rules)
+            return compaction.take_request(state, now=now, rules=rules)
         case HistoryCompacted():
-            return compaction.compacted(state, event, now=now)
+            return compaction.take_result(state, event, now=now)
         case CompactionBroken():
-            return compaction.broken(state, event, now=now, rules=rules)
+            return compaction.take_failure(state, event, now=now, rules=rules)
         case StateGiven():
-            return authored.given(state, event, now=now)
+            return authored.take_change(state, event, now=now)
+        case CallReserved():
+            return purse.take_reserved(state, event, now=now)
         case FeedbackGiven():
             # A record of the session alone: it names its run, which may have ended long ago.
             return [Draft(event.body.TYPE, now.at, event.body)]
@@ -262,20 +268,20 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
         return []
     match event:
         case ModelAnswered():
-            return _answered(state, event, now, rules)
+            return _take_answer(state, event, now, rules)
         case CallReturned():
             call = state.call(event.call_id)
-            return [] if call is None else _returned(state, call, event, now)
+            return [] if call is None else _take_return(state, call, event, now)
         case CallJudged() | CallRefused() | CallAsks():
-            return [] if state.is_ending else _decided(state, event, now, rules)
+            return [] if state.is_ending else _take_decision(state, event, now, rules)
         case ModelFailed():
             return _model_failed(state, event, now, rules)
         case CallUnbegun():
             return _unbegun(state, event, now)
         case OutputChecked():
-            return [] if state.is_ending else checked(state, event, now=now, rules=rules)
+            return [] if state.is_ending else take_check(state, event, now=now, rules=rules)
         case Stopped():
-            return [] if state.is_ending else [*ends.failed(state, event.error, now=now)]
+            return [] if state.is_ending else [*ends.fail_run(state, event.error, now=now)]
         case _:
             assert_never(event)
 
@@ -283,7 +289,7 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
 # the owner
 
 
-def _taken(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
+def _take_over(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or not _is_interrupted(state, event.epoch):
         return []
@@ -306,7 +312,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
     return any(
         call.stage is CallStage.STARTED
         and call.epoch != epoch
-        and state.note(call.call_id).request_id is None
+        and state.note(call.call_id).open_request_id is None
         and not state.is_unbegun(call)
         and state.note(call.call_id).runs_alone
         for call in history.open_calls()
@@ -319,52 +325,54 @@ def _program_turns(state: LoopState) -> list[tuple[Call, ProgramNotes]]:
     return [
         (call, program)
         for call, program in pairs
-        if program is not None and not program.is_tool and program.has_turn
+        if program is not None and not program.is_tool and program.has_work
     ]
 
 
-def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
+def _hand_over(state: LoopState, now: Moment) -> list[Draft]:
     """Record that model call, compaction and programs are interrupted on purpose, not by a crash."""
-    drafts = compaction.handed_over(state, now)
+    drafts = compaction.hand_over(state, now)
     step = state.session.history.unanswered
     if state.run is None:
         return drafts
     if step is not None and step.epoch == state.epoch:
-        drafts.append(retried(state, HANDED_OVER, now=now))
+        drafts.append(retry_record(state, HANDED_OVER, now=now))
     turns = [call for call, program in _program_turns(state) if program.epoch == state.epoch]
-    return [*drafts, *(found(state, call, now=now, begun=False) for call in turns)]
+    return [*drafts, *(interruption_record(state, call, now=now, begun=False) for call in turns)]
 
 
 # the model
 
 
-def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules) -> list[Draft]:
+def _take_answer(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules) -> list[Draft]:
     if state.session.history.unanswered is None:
         return []
     if len(event.calls) > rules.calls_per_step_max:
         error = failures.too_many_calls(len(event.calls), rules)
-        return [give_up(state, error, now=now, usage=event.usage)]
-    place, drafts, reason = state.place(), list[Draft](), event.finish_reason
+        return [give_up(state, error, now=now, paid=event)]
+    step_fields, drafts, reason = state.place(), list[Draft](), event.finish_reason
     if event.reasoning or event.provider_data:
         thought = records.ReasoningCompleted(
             reasoning=event.reasoning,
             is_late=event.is_reasoning_late or None,
             provider_metadata=event.provider_data or None,
-            **place,
+            **step_fields,
         )
         drafts.append(state.draft(thought, now=now))
     if event.text or not event.calls:
-        said = records.MessageCompleted(message=event.text or None, finish_reason=reason, **place)
-        drafts.append(state.draft(said, now=now))
+        message = records.MessageCompleted(message=event.text or None, finish_reason=reason, **step_fields)
+        drafts.append(state.draft(message, now=now))
     if event.calls:
         actions = [programs.action_of(call, call.call_id) for call in event.calls]
-        drafts.append(state.draft(records.ActionsRequested(actions=actions, **place), now=now))
+        drafts.append(state.draft(records.ActionsRequested(actions=actions, **step_fields), now=now))
     done = records.StepCompleted(
         finish_reason=reason,
         usage=event.usage,
+        price=event.price,
         latency_ms=event.latency_ms,
         queued_ms=event.queued_ms,
-        **place,
+        cache=event.cache,
+        **step_fields,
     )
     drafts.append(state.draft(done, now=now))
     return drafts
@@ -375,7 +383,7 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
         return []
     notes, error = state.run_notes, event.error
     if failures.is_overflow(error) and state.compacting.has_overflowed:
-        return [give_up(state, failures.overflowed(error), now=now, usage=event.usage)]
+        return [give_up(state, failures.prompt_too_long(error), now=now, paid=event)]
     if failures.is_overflow(error):
         return [_retrying(state, event, now, code=CONTEXT_OVERFLOW, delay_ms=0)]
     model_id = outage.next_model(state, error, rules=rules)
@@ -386,7 +394,7 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
             state, error, event.chance, model_id=model_id, now=now, rules=rules
         )
     if delay_ms is None:
-        return [give_up(state, error, now=now, usage=event.usage)]
+        return [give_up(state, error, now=now, paid=event)]
     retrying = _retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms, next_model_id=model_id)
     return [retrying, *outage.waiting(state, delay_ms, error.message, now=now)]
 
@@ -407,6 +415,7 @@ def _retrying(
         next_model_id=next_model_id,
         message=event.error.message,
         usage=event.usage,
+        price=event.price,
         **state.place(),
     )
     return state.draft(body, now=now)
@@ -415,16 +424,16 @@ def _retrying(
 # calls
 
 
-def _decided(state: LoopState, event: _Decided, now: Moment, rules: Rules) -> list[Draft]:
+def _take_decision(state: LoopState, event: _Decided, now: Moment, rules: Rules) -> list[Draft]:
     call = state.call(event.call_id)
     if call is None or not _is_undecided(state, call):
         return []
     if isinstance(event, CallJudged):
-        return _judged(state, call, event, now, rules)
+        return _take_judgement(state, call, event, now, rules)
     if isinstance(event, CallAsks):
-        asked = people.question_request(state, call, asks=event)
-        return [people.requested(state, [asked], now=now)]
-    return [_failed(state, call, event, now)]
+        request = people.question_request(state, call, asks=event)
+        return [people.request_record(state, [request], now=now)]
+    return [_take_failure(state, call, event, now)]
 
 
 def _is_undecided(state: LoopState, call: Call) -> bool:
@@ -434,7 +443,9 @@ def _is_undecided(state: LoopState, call: Call) -> bool:
     return call.stage is CallStage.REQUESTED
 
 
-def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
+def _take_judgement(
+    state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules
+) -> list[Draft]:
     decision = event.decision
     is_begun = decision.decision in ("allow", "modify")
     is_repeated = call.stage is CallStage.STARTED
@@ -453,10 +464,10 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
             drafts += _begin(state, call, event, now, rules)
         case "ask":
             drafts.append(
-                people.requested(state, [people.approval_request(state, call, judged=event)], now=now)
+                people.request_record(state, [people.approval_request(state, call, judged=event)], now=now)
             )
         case "deny":
-            drafts.append(refused(state, call, now=now, code=decision.code, message=decision.reason))
+            drafts.append(refuse_call(state, call, now=now, code=decision.code, message=decision.reason))
         case _:
             pass
     return drafts
@@ -464,13 +475,13 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
 
 def decision_part(decision: PolicyDecision) -> records.PolicyDecision:
     """Return a decision as a part of its record; cached, because rules repeat the same decision."""
-    known = _DECISIONS.get(id(decision))
-    if known is None or known[0] is not decision:
+    cached = _DECISIONS.get(id(decision))
+    if cached is None or cached[0] is not decision:
         if len(_DECISIONS) >= _DECISIONS_MAX:
             _DECISIONS.clear()
         made = read_body(DECISIONS[decision.decision], decision.model_dump(mode="json", by_alias=True))
-        known = _DECISIONS[id(decision)] = decision, made
-    return known[1]
+        cached = _DECISIONS[id(decision)] = decision, made
+    return cached[1]
 
 
 _DECISIONS: Final[dict[int, tuple[PolicyDecision, records.PolicyDecision]]] = {}
@@ -479,16 +490,16 @@ _DECISIONS_MAX: Final = 64
 
 def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
     """Return the intent of a call, with the start item of its subagent."""
-    begun = _begun(state, call, event, now)
+    begun = _take_begun(state, call, event, now)
     if event.delegation is None:
         return [begun]
-    child = subagents.called(state, call, delegation=event.delegation, now=now, rules=rules)
+    child = subagents.call_subagent(state, call, delegation=event.delegation, now=now, rules=rules)
     if isinstance(child, Draft):
         return [begun, child]
-    return [refused(state, call, now=now, code=child[0], message=child[1])]
+    return [refuse_call(state, call, now=now, code=child[0], message=child[1])]
 
 
-def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:
+def _take_begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:
     run = state.run
     assert run is not None
     key = (
@@ -511,14 +522,14 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
     return state.draft(body, now=now)
 
 
-def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
+def _take_failure(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
     error = records.ActionError(code=event.code, message=event.message)
-    return subagents.failed(state, call, error, now=now)
+    return subagents.fail_call(state, call, error, now=now)
 
 
-def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> list[Draft]:
-    kept = authored.keep(state, event, now=now)
-    event = kept.returned
+def _take_return(state: LoopState, call: Call, event: CallReturned, now: Moment) -> list[Draft]:
+    stored = authored.keep(state, event, now=now)
+    event = stored.returned
     is_error = event.status is not ActionStatus.COMPLETED
     error = records.ActionError(code=event.code or "failed", message=event.message or "The call failed.")
     body = records.ActionResult(
@@ -526,17 +537,21 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         status=event.status,
         error=error if is_error else None,
         content_ref=event.content,
-        taint=[Taint(one) for one in event.taint] or None,
+        taint=[Taint(label) for label in event.taint] or None,
         duration_ms=event.duration_ms,
         log=[*event.log] or None,
         **state.place_of(call),
     )
-    return [*kept.drafts, state.draft(body, now=now)]
+    return [*stored.drafts, state.draft(body, now=now)]
 
 
 def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
     """Record that the call is left to the next owner."""
     call = state.call(event.call_id)
-    if call is None or call.stage is not CallStage.STARTED or state.note(call.call_id).choice is not None:
+    if (
+        call is None
+        or call.stage is not CallStage.STARTED
+        or state.note(call.call_id).recovery_choice is not None
+    ):
         return []
-    return [found(state, call, now=now, begun=False)]
+    return [interruption_record(state, call, now=now, begun=False)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from windlass_harness.loop import ends, failures, subagents
-from windlass_harness.loop.events import Draft, Moment, Plan, joined
+from windlass_harness.loop.events import Draft, Moment, Plan, join_ids
 from windlass_harness.loop.notes import CallNotes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call
@@ -25,13 +25,13 @@ _UNDONE: Final = "The call was interrupted, so it may or may not have taken effe
 
 def key_of(idempotency_key: str) -> str:
     """Return the id and the idempotency key of the call that reverses a call."""
-    return joined("undo", idempotency_key)
+    return join_ids("undo", idempotency_key)
 
 
 def own_key(state: LoopState, call: Call) -> str | None:
     """Return the idempotency key of a call that reverses another one; None for other calls."""
     run, parent = state.run, None if call.parent_id is None else state.call(call.parent_id)
-    if parent is not None and state.note(parent.call_id).choice is RecoveryChoice.UNDO:
+    if parent is not None and state.note(parent.call_id).recovery_choice is RecoveryChoice.UNDO:
         return key_of(parent.idempotency_key or "")
     return call.call_id if run is not None and run.undo is not None else None
 
@@ -56,7 +56,7 @@ class Undo(Part, frozen=True, kw_only=True):
 
 def action(call: UndoneCall, *, undo_name: str, call_id: str | None = None) -> records.ToolCallAction:
     """Return the call that reverses a call."""
-    given: JsonObject = {
+    arguments: JsonObject = {
         "call_id": call.call_id,
         "tool_name": call.tool_name,
         "arguments": call.arguments,
@@ -66,7 +66,7 @@ def action(call: UndoneCall, *, undo_name: str, call_id: str | None = None) -> r
     return records.ToolCallAction(
         call_id=key_of(call.idempotency_key) if call_id is None else call_id,
         tool_name=undo_name,
-        input={"call": given},
+        input={"call": arguments},
     )
 
 
@@ -79,23 +79,25 @@ def next_step(state: LoopState, *, now: Moment) -> Plan:
     undo = read_body(Undo, run.undo)
     calls, done = undo.calls, notes.budget.steps_used
     if done >= len(calls) and notes.unreversed:
-        return Plan(ends.failed(state, failures.not_reversed(notes.unreversed, len(calls)), now=now))
+        return Plan(ends.fail_run(state, failures.not_reversed(notes.unreversed, len(calls)), now=now))
     index = 0 if turn.step_index is None else turn.step_index + 1
-    place = state.place(index)
+    step_fields = state.place(index)
 
     def draft(body: Body) -> Draft:
         return Draft(body.TYPE, now.at, body, run.run_id, run.agent_id, turn.turn_id, index, 1)
 
-    started = draft(records.StepStarted(prompt_message_count=len(state.session.history.messages), **place))
+    started = draft(
+        records.StepStarted(prompt_message_count=len(state.session.history.messages), **step_fields)
+    )
     if done >= len(calls):
-        said = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {undo.run_id}."
+        text = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {undo.run_id}."
         stop = FinishReason.STOP
-        told = draft(records.MessageCompleted(message=said, finish_reason=stop, **place))
-        return Plan((started, told, draft(records.StepCompleted(finish_reason=stop, **place))))
-    one = calls[done]
-    asked = draft(records.ActionsRequested(actions=[action(one, undo_name=one.undo_name)], **place))
+        message = draft(records.MessageCompleted(message=text, finish_reason=stop, **step_fields))
+        return Plan((started, message, draft(records.StepCompleted(finish_reason=stop, **step_fields))))
+    call = calls[done]
+    request = draft(records.ActionsRequested(actions=[action(call, undo_name=call.undo_name)], **step_fields))
     called = FinishReason.TOOL_CALLS
-    return Plan((started, asked, draft(records.StepCompleted(finish_reason=called, **place))))
+    return Plan((started, request, draft(records.StepCompleted(finish_reason=called, **step_fields))))
 
 
 def advance(state: LoopState, call: Call, note: CallNotes, *, now: Moment) -> list[Draft] | None:
@@ -103,19 +105,19 @@ def advance(state: LoopState, call: Call, note: CallNotes, *, now: Moment) -> li
 
     First the call that reverses it is requested; once that has ended, the interrupted call has its result.
     """
-    made = [one for one in state.session.history.calls_of(call.call_id) if one.tool_name == note.undo]
+    made = [inner for inner in state.session.history.calls_of(call.call_id) if inner.tool_name == note.undo]
     if len(made) < note.reversals:
-        return [_requested(state, call, note, tried=len(made), now=now)]
+        return [_request_draft(state, call, note, tried=len(made), now=now)]
     output = made[-1].output
     if output is None:
         return []
     if output.type not in (ToolOutputType.TEXT, ToolOutputType.JSON):
         return None
     error = records.ActionError(code=UNDONE, message=_UNDONE)
-    return [subagents.failed(state, call, error, now=now)]
+    return [subagents.fail_call(state, call, error, now=now)]
 
 
-def _requested(state: LoopState, call: Call, note: CallNotes, *, tried: int, now: Moment) -> Draft:
+def _request_draft(state: LoopState, call: Call, note: CallNotes, *, tried: int, now: Moment) -> Draft:
     undone = UndoneCall(
         call_id=call.call_id,
         tool_name=call.tool_name,
@@ -123,7 +125,7 @@ def _requested(state: LoopState, call: Call, note: CallNotes, *, tried: int, now
         idempotency_key=call.idempotency_key or "",
     )
     key = key_of(undone.idempotency_key)
-    made = action(undone, undo_name=note.undo or "", call_id=joined(key, str(tried)) if tried else key)
+    made = action(undone, undo_name=note.undo or "", call_id=join_ids(key, str(tried)) if tried else key)
     body = records.ActionsRequested(
         actions=[made], parent_call_id=call.call_id, **state.place(call.step_index)
     )

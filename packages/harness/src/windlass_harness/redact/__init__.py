@@ -4,18 +4,19 @@ Three filters, applied together: the names of keys and the shapes of values (`re
 values that the host application registered, in every common encoding (`redact.text`).
 """
 
+import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import InitVar, field
 from enum import Enum
-from hashlib import blake2b
 from itertools import count
+from math import inf
 from typing import Final, Protocol, cast, runtime_checkable
 
 from windlass_harness.redact.shapes import has_seed, is_login_text, is_secret_key, mask_shapes
 from windlass_harness.redact.text import MASK as MASK
-from windlass_harness.redact.text import MaskedStream, Registered
+from windlass_harness.redact.text import MaskedStream, RegisteredSecrets
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.lazy import lazy_pattern
 
 TOO_DEEP: Final = "[truncated:depth]"
 CYCLE: Final = "[cycle]"
@@ -27,6 +28,7 @@ DEPTH_MAX: Final = 64
 
 _Sequence = list[object] | tuple[object, ...]
 _Container = Mapping[object, object] | _Sequence
+_Plain = dict[object, object] | _Sequence
 
 
 @sealed
@@ -43,23 +45,21 @@ class Redactor:
     """
 
     secrets: InitVar[Iterable[str]] = ()
-    _known: Registered = field(init=False, repr=False)
+    _known: RegisteredSecrets = field(init=False, repr=False)
     _has_known: bool = field(init=False, repr=False)
     _has_digits: bool = field(init=False, repr=False)
     _long_numbers: frozenset[float] = field(init=False, repr=False)
     _plain_keys: set[tuple[object, ...]] = field(init=False, repr=False, compare=False)
-    _clean_texts: dict[int, str] = field(init=False, repr=False, compare=False)
-    """Long texts without secrets that were inspected last, by identity."""
-    _clean_words: set[str] = field(init=False, repr=False, compare=False)
-    """Short texts without secrets: records repeat their ids, names and reasons."""
-    _settled: set[bytes] = field(init=False, repr=False, compare=False)
-    """Digests of large texts that masking leaves as they are: without secrets, or masked before.
+    _settled: set[str] = field(init=False, repr=False, compare=False)
+    """Texts that masking leaves as they are: without secrets, or masked before.
 
-    A large message is masked when it arrives, and is then read back and becomes a part of records.
+    A value is masked when it arrives, and is then a part of records; these repeat their ids and names.
     """
+    _large: deque[str] = field(init=False, repr=False, compare=False)
+    """The large ones of them, the oldest first."""
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
-        registered = _registered(secrets)
+        registered = _check_secrets(secrets)
         if len(registered) > SECRETS_MAX:
             raise ValueError(f"too many secrets to register: {len(registered)}, limit {SECRETS_MAX}")
         for index, secret in enumerate(registered):
@@ -68,29 +68,30 @@ class Redactor:
                     f"secret number {index} has {len(secret)} characters; "
                     f"register secrets of {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
                 )
-        object.__setattr__(self, "_known", Registered(registered))
+        object.__setattr__(self, "_known", RegisteredSecrets(registered))
         object.__setattr__(self, "_has_known", bool(registered))
         object.__setattr__(self, "_has_digits", any(map(_DIGITS.fullmatch, registered)))
         long = frozenset(float(secret) for secret in registered if _LONG_NUMBER.fullmatch(secret))
         object.__setattr__(self, "_long_numbers", long)
         object.__setattr__(self, "_plain_keys", set())
-        object.__setattr__(self, "_clean_texts", {})
-        object.__setattr__(self, "_clean_words", set())
         object.__setattr__(self, "_settled", set())
+        object.__setattr__(self, "_large", deque())
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
-        is_large = len(text) >= _LARGE_CHARS_MIN
-        if self.is_settled(text) if is_large else type(text) is str and text in self._clean_words:
+        if self.is_settled(text):
             return text
         masked = mask_shapes(self._known.mask(text) if self._has_known else text)
-        if is_large:
-            self._settle(masked)
+        self.settle(masked)
         return text if masked == text else masked
 
+    def has_registered(self, text: str) -> bool:
+        """Return whether a text contains a registered secret, whatever its shape."""
+        return self._has_known and self._known.spans(text) != []
+
     def is_settled(self, text: str) -> bool:
-        """Return whether a large text was masked or inspected before: masking it again is quick."""
-        return type(text) is str and _digest(text) in self._settled
+        """Return whether a text was masked or inspected before: masking it again is quick."""
+        return type(text) is str and text in self._settled
 
     def stream(self) -> MaskedStream:
         """Return a masker for one text that arrives in chunks."""
@@ -116,93 +117,89 @@ class Redactor:
             return value
         return _Walk(self).value(value, 0, _Hide.NOTHING)
 
-    def is_clean(self, value: object) -> bool:
+    def is_clean(self, value: object, values_max: float = inf, chars_max: float = inf) -> bool:
         """Return quickly whether there is nothing to mask; it is called for every record.
 
-        Only plain JSON of Python's built-in types can be clean; any other type is not inspected.
+        Only plain JSON of Python's built-in types can be clean; any other type is not inspected, and neither
+        is a value of more values, or of more characters in texts that are not settled.
         """
-        return self._is_clean(value, self._clean_texts, self._clean_words, self._settled)
+        return self._is_clean(value, self._settled, values_max, chars_max)
 
-    def _is_clean(
-        self, value: object, known: Mapping[int, str], words: Set[str], settled: Set[bytes]
-    ) -> bool:
-        """Inspect a value; texts that are known to be clean are left out."""
+    def _is_clean(self, value: object, settled: Set[str], values_max: float, chars_max: float) -> bool:
+        """Inspect a value; settled texts are left out."""
         texts: list[str] = []
-        level: list[object] = [value]
+        level: list[_Plain] = [(value,)]
         plain, has_digits, has_known = self._plain_keys, self._has_digits, False
+        values = 1
         for _ in range(DEPTH_MAX):
-            below: list[object] = []
-            for item in level:
-                kind = type(item)
-                if kind is str:
-                    text: str = item  # pyright: ignore[reportAssignmentType] - a cast costs a call for each value
-                    size = len(text)
-                    if (
-                        text in words
-                        if size <= _WORD_CHARS_MAX
-                        else known.get(id(text)) is text
-                        or (size >= _LARGE_CHARS_MIN and settled and _digest(text) in settled)
-                    ):
-                        has_known = True
-                    else:
-                        texts.append(text)
-                elif kind is int or kind is float:
-                    if has_digits and self.is_secret_number(item):  # pyright: ignore[reportArgumentType]
+            below: list[_Plain] = []
+            for container in level:
+                for item in container.values() if type(container) is dict else container:
+                    kind = type(item)
+                    if kind is str:
+                        text: str = item  # pyright: ignore[reportAssignmentType] - a cast costs a call for each value
+                        if text in settled:
+                            has_known = True
+                        else:
+                            texts.append(text)
+                    elif kind is int or kind is float:
+                        if has_digits and self.is_secret_number(item):  # pyright: ignore[reportArgumentType]
+                            return False
+                    elif kind is dict:
+                        entries: dict[object, object] = item  # pyright: ignore[reportAssignmentType]
+                        values += len(entries)
+                        if values > values_max:
+                            return False
+                        # Records have few shapes, so key sets repeat.
+                        if (keys := tuple(entries)) not in plain and not self._are_plain(keys):
+                            return False
+                        below.append(entries)
+                    elif kind is list or kind is tuple:
+                        items: list[object] = item  # pyright: ignore[reportAssignmentType]
+                        values += len(items)
+                        if values > values_max:
+                            return False
+                        below.append(items)
+                    elif isinstance(item, str):
+                        texts.append(item)
+                    elif item is not None and kind is not bool:
                         return False
-                elif kind is dict:
-                    entries: dict[object, object] = item  # pyright: ignore[reportAssignmentType]
-                    # Records have few shapes, so key sets repeat.
-                    if (keys := tuple(entries)) not in plain and not self._are_plain(keys):
-                        return False
-                    below += entries.values()
-                elif kind is list or kind is tuple:
-                    items: list[object] = item  # pyright: ignore[reportAssignmentType]
-                    below += items
-                elif isinstance(item, str):
-                    texts.append(item)
-                elif item is not None and kind is not bool:
-                    return False
             if not below:
                 if not texts:
                     return True
                 joined = "\n".join(texts)
+                if len(joined) > chars_max:
+                    return False
                 lowered = joined.lower()
                 if has_known and _LOGIN_OPTION in lowered:
                     # A text after such an option may be a password, whatever it looks like alone.
-                    return self._is_clean(value, {}, frozenset(), frozenset())
+                    return self._is_clean(value, frozenset(), values_max, chars_max)
                 if has_seed(lowered) or (self._has_known and self._known.spans(joined)):
                     return False
-                self._remember(texts)
+                for text in texts:
+                    self.settle(text)
                 return True
             # A value that contains itself twice doubles with every level: each container is visited once.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
 
-    def _remember(self, texts: list[str]) -> None:
-        """Note that these texts hold no secret."""
-        for one in texts:
-            if type(one) is not str:
-                # Its type may have an equality of its own.
-                continue
-            if len(one) <= _WORD_CHARS_MAX:
-                # A login option is no word: it makes a secret of the text after it.
-                if _LOGIN_OPTION not in one and _LOGIN_OPTION_UPPER not in one:
-                    if len(self._clean_words) >= _CLEAN_WORDS_MAX:
-                        self._clean_words.clear()
-                    self._clean_words.add(one)
-            elif _LONG_CHARS_MIN <= len(one) <= _LONG_CHARS_MAX:
-                # A tool result is masked before it is cut to size, and again as part of its record.
-                if len(self._clean_texts) >= _CLEAN_TEXTS_MAX:
-                    self._clean_texts.clear()
-                self._clean_texts[id(one)] = one
-            elif len(one) >= _LARGE_CHARS_MIN:
-                self._settle(one)
-
-    def _settle(self, text: str) -> None:
-        """Note that masking leaves a large text as it is."""
-        if len(self._settled) >= _SETTLED_MAX:
-            self._settled.clear()
-        self._settled.add(_digest(text))
+    def settle(self, text: str) -> None:
+        """Note that masking leaves a text as it is: it consists of parts of masked texts."""
+        # A text of another type may have an equality of its own. In a list an option makes a secret of its
+        # value.
+        if type(text) is not str or text.startswith("-"):
+            return
+        settled, large = self._settled, self._large
+        if len(settled) >= _SETTLED_MAX:
+            settled.clear()
+            large.clear()
+        if len(text) > _LARGE_CHARS_MIN:
+            if text in settled or len(text) > _LARGE_CHARS_MAX:
+                return
+            large.append(text)
+            while len(large) > _LARGE_MAX or sum(map(len, large)) > _LARGE_CHARS_MAX:
+                settled.discard(large.popleft())
+        settled.add(text)
 
     def _are_plain(self, keys: tuple[object, ...]) -> bool:
         """Return, and cache, whether none of these keys marks a secret."""
@@ -280,10 +277,10 @@ class _Walk:
             return TOO_DEEP
         if id(value) in self.path:
             return CYCLE
-        place = (id(value), depth, hide)
-        if place in self.done:
+        visit = (id(value), depth, hide)
+        if visit in self.done:
             # A shared value costs one walk for each depth, not one for each path to it.
-            return self.done[place]
+            return self.done[visit]
         self.path.add(id(value))
         masked = (
             self._mapping(value, depth + 1, hide)
@@ -291,7 +288,7 @@ class _Walk:
             else self._sequence(value, depth + 1, hide)
         )
         self.path.remove(id(value))
-        self.done[place] = masked
+        self.done[visit] = masked
         return masked
 
     def _sequence(self, value: _Sequence, depth: int, hide: _Hide) -> object:
@@ -333,12 +330,7 @@ class _Walk:
         return next(name for number in count(2) if (name := f"{masked} {number}") not in taken)
 
 
-def _digest(text: str) -> bytes:
-    """Return a digest that no other text has."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
-
-
-def _registered(secrets: object) -> tuple[str, ...]:
+def _check_secrets(secrets: object) -> tuple[str, ...]:
     """Return the secrets without duplicates; no error message may contain a secret."""
     if isinstance(secrets, (str, bytes)):
         raise ValueError("Redactor takes a list of secrets, found a single string: write Redactor([secret])")
@@ -403,25 +395,22 @@ def _number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-_OPTION: Final = lazy_pattern("--[A-Za-z][A-Za-z0-9_-]{1,40}")
-_OPTION_VALUE: Final = lazy_pattern(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)")
-_DIGITS: Final = lazy_pattern("[0-9]+")
+_OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}")
+_OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)")
+_DIGITS: Final = re.compile("[0-9]+")
 # Not every language parses these exactly, so they are compared as floats.
-_LONG_NUMBER: Final = lazy_pattern("[1-9][0-9]{15,298}")
+_LONG_NUMBER: Final = re.compile("[1-9][0-9]{15,298}")
 _LONG_NUMBER_MAX: Final = 1e300
 _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to digits
 _SHARING_MIN: Final = 1_000
 _KEYS_MAX: Final = 24
 _LOGIN_OPTION: Final = "-u"
-_LOGIN_OPTION_UPPER: Final = "-U"
-_LONG_CHARS_MIN: Final = 256
-_LONG_CHARS_MAX: Final = 65_536
-_LARGE_CHARS_MIN: Final = _LONG_CHARS_MAX + 1
-_CLEAN_TEXTS_MAX: Final = 16
-_SETTLED_MAX: Final = 1_024
-_WORD_CHARS_MAX: Final = 48
-_CLEAN_WORDS_MAX: Final = 1_024
+_SETTLED_MAX: Final = 16_384
+_LARGE_CHARS_MIN: Final = 1_024
+_LARGE_MAX: Final = 256
+_LARGE_CHARS_MAX: Final = 4_194_304
+"""All large texts together."""
 _PLAIN_KEYS_MAX: Final = 4_096
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
 _SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})

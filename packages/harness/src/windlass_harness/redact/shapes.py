@@ -2,18 +2,20 @@
 
 Every pattern is a literal start followed by runs of single characters; no group is repeated. A match attempt
 either fails within a fixed number of steps or consumes the text that it inspected, so the time is linear in
-the text. A large text is searched in windows: one call of the regex engine holds the interpreter, and other
-threads wait for it.
+the text.
+
+A mask is a function of the line that it is in: a text is masked as if every shape, in their order, were
+searched for in all of it. In fact one scan finds the seeds, and only the lines with a seed are searched. A
+large text is searched in windows: one call of the regex engine holds the interpreter, and other threads wait.
 """
 
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final
 
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 KEY_CHARS_MAX: Final = 128  # in a longer key, any secret word is enough
 
@@ -43,12 +45,12 @@ def _is_secret_name(key: str) -> bool:
     )
 
 
-_SEPARATOR: Final = lazy_pattern(r"[^a-z0-9]")
-_TAIL: Final = lazy_pattern(
+_SEPARATOR: Final = re.compile(r"[^a-z0-9]")
+_TAIL: Final = re.compile(
     r"(?:value|raw|plain|plaintext|b64|base64|hex|pem|header|hash|old|new|current|confirm|confirmation"
     r"|prod|production|staging|dev|live|string|v?[0-9]{1,9}){0,3}$"
 )
-_LONG_KEY: Final = lazy_pattern(
+_LONG_KEY: Final = re.compile(
     r"passw|passphrase|passcode|secret|credential|authorization|apikey|accesskey|privatekey|connectionstring"
     r"|token(?!s|count|i[sz]|type|limit|usage|budget)"
 )
@@ -56,7 +58,7 @@ _LONG_KEY: Final = lazy_pattern(
 # These must be the whole name: ordinary words and domain names (.pw) have the same endings.
 _WHOLE: Final = frozenset({"pw", "auth"})
 # These hold a password among other fields.
-_CONNECTION: Final = lazy_pattern(
+_CONNECTION: Final = re.compile(
     r"conn(?:ection)?str(?:ings?)?(?:value|prod|production|staging|dev|live|v?[0-9]{1,9})?$"
 )
 
@@ -88,7 +90,7 @@ _SECRET: Final = (
         "sharedkey",
     ),
     *("deploykey", "subscriptionkey", "hmackey", "consumerkey", "storagekey"),
-    *("appkey", "applicationkey", "licensekey", "insertkey"),
+    *("appkey", "applicationkey", "licensekey", "insertkey", "adminkey"),
     # "tokens" is a count, unless the word before names a credential
     *("accesstokens", "authtokens", "apitokens", "bearertokens", "refreshtokens", "sessiontokens"),
     # `pass` alone is a test result and `pwd` alone a directory
@@ -116,42 +118,42 @@ class Found:
     after: str
 
 
-def is_random(found: Found) -> bool:
+def is_random(match: Found) -> bool:
     """A key has a digit or a capital letter; a long name in kebab or snake case has neither."""
-    return _DIGIT_OR_CAPITAL.search(found.secret, 4) is not None
+    return _DIGIT_OR_CAPITAL.search(match.secret, 4) is not None
 
 
-def is_authorization(found: Found) -> bool:
+def is_authorization(match: Found) -> bool:
     """A known scheme, or a scheme followed by characters that prose does not have."""
-    scheme = found.between.split()[-1].strip("\"'\\:=").lower()
+    scheme = match.between.split()[-1].strip("\"'\\:=").lower()
     if scheme in _SCHEMES:
         return True
-    word = found.secret.replace("\t", " ").split(" ")[0]
+    word = match.secret.replace("\t", " ").split(" ")[0]
     return (
-        ":" in found.between
+        ":" in match.between
         and _DIGIT.search(scheme) is None
         and len(word) >= _VALUE_CHARS_MIN
         and _is_mixed(word)
     )
 
 
-def is_bearer(found: Found) -> bool:
+def is_bearer(match: Found) -> bool:
     """In prose the word after bearer is a plain word: bearer authentication."""
-    return _PLAIN_WORD.fullmatch(found.secret) is None
+    return _PLAIN_WORD.fullmatch(match.secret) is None
 
 
-def is_basic(found: Found) -> bool:
+def is_basic(match: Found) -> bool:
     """Only a value that decodes to user:password in printable letters is a Basic credential."""
-    data = found.secret.rstrip("=")
+    data = match.secret.rstrip("=")
     if len(data) % 4 == 1:
         return False
     pair = a2b_base64(data + "=" * (-len(data) % 4))
     return b":" in pair and all(byte >= 32 for byte in pair)
 
 
-def is_user(found: Found) -> bool:
+def is_user(match: Found) -> bool:
     """A URL with a user and no password mostly has a token as the user."""
-    return found.secret.lower() != "git"
+    return match.secret.lower() != "git"
 
 
 def is_login_text(text: str) -> bool:
@@ -164,46 +166,51 @@ def is_login_text(text: str) -> bool:
     return user not in {"", password} and _DIGITS.fullmatch(user + password) is None
 
 
-def is_login(found: Found) -> bool:
-    return is_login_text(found.secret)
+def is_login(match: Found) -> bool:
+    return is_login_text(match.secret)
 
 
-def is_quoted_secret(found: Found) -> bool:
+def is_quoted_secret(match: Found) -> bool:
     """After a quoted JSON name any text is a value; in code only a longer one is."""
-    if not is_secret_key(found.name) or _MASKED.fullmatch(found.secret) is not None:
+    if not is_secret_key(match.name) or _MASKED.fullmatch(match.secret) is not None:
         return False
-    if _QUOTE.match(found.between) is not None:
+    if _QUOTE.match(match.between) is not None:
         return True
-    return len(found.secret) >= _VALUE_CHARS_MIN and _DOTTED_NAME.fullmatch(found.secret) is None
+    return len(match.secret) >= _VALUE_CHARS_MIN and _DOTTED_NAME.fullmatch(match.secret) is None
 
 
 def may_name_secret(name: str, before: str) -> bool:
-    """Return whether a name can precede a secret; a signature only in a URL."""
-    return is_secret_key(name) or (before in {"?", "&"} and _SIGNATURE.search(name.lower()) is not None)
+    """Return whether a name can precede a secret; a signature only in a URL.
+
+    In a text the words of a name count as they are written: `pa_ssword` is not `password`.
+    """
+    if is_secret_key(name):
+        return _WORDS_OF_NAMES.search(name.lower()) is not None
+    return before in {"?", "&"} and _SIGNATURE.search(name.lower()) is not None
 
 
-def is_bare_secret(found: Found) -> bool:
+def is_bare_secret(match: Found) -> bool:
     """A literal, not a variable, a call or a type; in a URL, any value."""
-    if found.before in {"?", "&"} and found.between == "=":
+    if match.before in {"?", "&"} and match.between == "=":
         return True
     return (
-        is_secret_key(found.name)
-        and len(found.secret) >= _VALUE_CHARS_MIN
-        and found.after not in {"(", "[", "{"}
-        and _DOTTED_NAME.fullmatch(found.secret) is None
-        and (_is_mixed(found.secret) or _is_password(found))
+        is_secret_key(match.name)
+        and len(match.secret) >= _VALUE_CHARS_MIN
+        and match.after not in {"(", "[", "{"}
+        and _DOTTED_NAME.fullmatch(match.secret) is None
+        and (_is_mixed(match.secret) or _is_password(match))
     )
 
 
-def _is_password(found: Found) -> bool:
+def _is_password(match: Found) -> bool:
     """A password may be a plain word, but `f(password=word)` is code."""
     return (
-        found.between == "="
-        and found.before != "("
-        and found.after != ")"
-        and _PASSWORD_NAME.search(found.name.lower()) is not None
-        and found.secret.lower() not in _PLACEHOLDERS
-        and not is_secret_key(found.secret)
+        match.between == "="
+        and match.before != "("
+        and match.after != ")"
+        and _PASSWORD_NAME.search(match.name.lower()) is not None
+        and match.secret.lower() not in _PLACEHOLDERS
+        and not is_secret_key(match.secret)
     )
 
 
@@ -213,20 +220,20 @@ def _is_mixed(text: str) -> bool:
 
 _VALUE_CHARS_MIN: Final = 6
 _TOKEN_CHARS_MIN: Final = 12
-_DIGITS: Final = lazy_pattern("[0-9]+")
-_MASKED: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9-]*[ \t]{1,4}\[redacted[:a-z_]*\]")  # and its scheme
-_QUOTE: Final = lazy_pattern(r"""\\{0,3}["']""")
-_PASSWORD_NAME: Final = lazy_pattern("(?:pass|password|passwd|passphrase|passcode|pwd|pw|secret)[0-9]{0,3}$")
-_SIGNATURE: Final = lazy_pattern("sig$|signature$")
+_DIGITS: Final = re.compile("[0-9]+")
+_MASKED: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*[ \t]{1,4}\[redacted[:a-z_]*\]")  # and its scheme
+_QUOTE: Final = re.compile(r"""\\{0,3}["']""")
+_PASSWORD_NAME: Final = re.compile("(?:pass|password|passwd|passphrase|passcode|pwd|pw|secret)[0-9]{0,3}$")
+_SIGNATURE: Final = re.compile("sig$|signature$")
 _PLACEHOLDERS: Final = frozenset(
     {"string", "boolean", "required", "optional", "undefined", "hidden", "default", "option", "prompt"}
 )
-_DIGIT: Final = lazy_pattern("[0-9]")
-_LETTER: Final = lazy_pattern("[A-Za-z]")
-_DIGIT_OR_CAPITAL: Final = lazy_pattern("[0-9A-Z]")
-_PLAIN_WORD: Final = lazy_pattern("[A-Za-z]?[a-z]{0,18}[.]?")
+_DIGIT: Final = re.compile("[0-9]")
+_LETTER: Final = re.compile("[A-Za-z]")
+_DIGIT_OR_CAPITAL: Final = re.compile("[0-9A-Z]")
+_PLAIN_WORD: Final = re.compile("[A-Za-z]?[a-z]{0,18}[.]?")
 _SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"})
-_DOTTED_NAME: Final = lazy_pattern("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
+_DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
 
 
 @sealed
@@ -234,10 +241,13 @@ class Shape:
     """A kind of secret.
 
     The pattern has three groups: name, separator and secret; only the third is masked. With `is_named`, the
-    first group is any name, and the third is inspected only after a secret name. A text can match only if it
-    contains one of the seeds in lower case. Seeds start with a rare letter or a dot and have a bounded
+    first group is any name, and the third is inspected only after a secret name. A line can match only if one
+    of the seeds begins in it, in lower case. Seeds start with a rare letter or a dot and have a bounded
     length, because every record pays for the search for all seeds. With `starts_word`, the last letters of
     an escape (%3D) or of a terminal's colour do not belong to the word after them.
+
+    No match contains the end of a line, but with `spans_lines`; nor a quote after a comma or a bracket.
+    Nothing but the character beside a match decides whether it is one.
     """
 
     hint: str
@@ -247,6 +257,7 @@ class Shape:
     """Says whether a match is a secret; None if every match is one."""
     is_named: bool = False
     starts_word: bool = False
+    spans_lines: bool = False
 
 
 def has_seed(lowered: str) -> bool:
@@ -254,28 +265,80 @@ def has_seed(lowered: str) -> bool:
 
     False positives only cost time.
     """
-    return _finds(_SEEDS, lowered)
-
-
-def _finds(seeds: re.Pattern[str], lowered: str) -> bool:
-    """Search for seeds, in windows: a search of the whole of a large text would hold up other threads."""
-    size = len(lowered)
-    if size <= WINDOW_CHARS:
-        return seeds.search(lowered) is not None
-    # A seed that begins in a window ends before the end of its search.
-    ends = ((at, at + WINDOW_CHARS + SEED_CHARS_MAX) for at in range(0, size, WINDOW_CHARS))
-    return any(seeds.search(lowered, start, end) is not None for start, end in ends)
+    return _finds(_all_seeds(), lowered)
 
 
 def mask_shapes(text: str) -> str:
     """Replace every part of the text that has the shape of a secret."""
-    lowered = text.lower()
-    if not _finds(_SEEDS, lowered):
+    lowered = _lower(text)
+    seed = _find(_all_seeds(), lowered)
+    if seed < 0:
         return text
-    for shape, seeds, finder in _COMPILED:
-        if _finds(seeds, lowered):
-            text = _mask(text, shape, finder)
+    for matcher in _SPANNING:
+        if _finds(matcher.seeds, lowered, seed):
+            text = _mask(text, matcher.shape, matcher.finder)
+            lowered = _lower(text)
+            seed = _find(_all_seeds(), lowered)
+    pieces: list[str] = []
+    at = 0
+    for start, end in _suspects(text, lowered, seed):
+        first = max(0, start - 1)
+        # With the characters beside it, which may decide.
+        part = text[first : end + 1]
+        masked = _mask_line(part)
+        if masked != part:
+            pieces += (text[at:start], masked[start - first : len(masked) - len(text[end : end + 1])])
+            at = end
+    return "".join((*pieces, text[at:])) if pieces else text
+
+
+def _suspects(text: str, lowered: str, seed: int) -> Iterator[tuple[int, int]]:
+    """Yield the lines with a seed, from the first on; of a long line the parts with one, if it can be cut."""
+    at = 0
+    while seed >= 0:
+        start = max(at, text.rfind("\n", at, seed) + 1)
+        end = text.find("\n", seed)
+        end = len(text) if end < 0 else end
+        if end - start > _LINE_CHARS_MAX:
+            for cut in _CUT.finditer(text, start, end):
+                if cut.end() > seed + 1:
+                    end = cut.end() - 1
+                    break
+                start = cut.end() - 1
+        yield start, end
+        at = end
+        seed = _find(_all_seeds(), lowered, at)
+
+
+def _mask_line(text: str) -> str:
+    lowered = _lower(text)
+    for matcher in _OF_LINES:
+        if _finds(matcher.seeds, lowered):
+            masked = _mask(text, matcher.shape, matcher.finder)
+            if masked is not text:
+                # The mask of a long secret may bring a name and a value together.
+                text, lowered = masked, _lower(masked)
     return text
+
+
+def _finds(seeds: re.Pattern[str], lowered: str, at: int = 0) -> bool:
+    return _find(seeds, lowered, at) >= 0
+
+
+def _find(seeds: re.Pattern[str], lowered: str, at: int = 0) -> int:
+    """Return where the next seed begins, or -1."""
+    # In windows: a search of the whole of a large text would hold up other threads.
+    for start in range(at, len(lowered), WINDOW_CHARS):
+        # A seed that begins in a window ends before the end of its search.
+        seed = seeds.search(lowered, start, start + WINDOW_CHARS + SEED_CHARS_MAX)
+        if seed is not None:
+            return seed.start()
+    return -1
+
+
+def _lower(text: str) -> str:
+    """Return a text in lower case, with each character where it was."""
+    return text.replace("İ", "ı").lower()  # the one letter that becomes two
 
 
 def mask_shape(text: str, shape: Shape) -> str:
@@ -307,20 +370,18 @@ def _matches(pattern: str) -> "Callable[[str], Iterator[re.Match[str]]]":
 
     In a large text each step of the search passes at most `WINDOW_CHARS` characters without a match.
     """
-    plain = lazy_pattern(pattern, re.ASCII)
-    stepwise = lazy_pattern(
-        rf"(?s:.{{0,{WINDOW_CHARS - 1}}}?)(?:{pattern})|(?s:.{{1,{WINDOW_CHARS}}})", re.ASCII
-    )
+    plain = re.compile(pattern, re.ASCII)
+    stepwise = rf"(?s:.{{0,{WINDOW_CHARS - 1}}}?)(?:{pattern})|(?s:.{{1,{WINDOW_CHARS}}})"
 
     def find(text: str) -> Iterator[re.Match[str]]:
         if len(text) <= WINDOW_CHARS:
             return plain.finditer(text)
-        return (match for match in stepwise.finditer(text) if match.start(1) >= 0)
+        return (match for match in re.finditer(stepwise, text, re.ASCII) if match.start(1) >= 0)
 
     return find
 
 
-def _find(pattern: str) -> "_Finder":
+def _find_shape(pattern: str) -> "_Finder":
     matches = _matches(pattern)
 
     def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
@@ -345,16 +406,16 @@ def _find_named(head: str, value: re.Pattern[str]) -> "_Finder":
 
     def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
         at = 0
-        for named in names(text):
-            start, end = named.start(1), named.end()
+        for name_match in names(text):
+            start, end = name_match.start(1), name_match.end()
             before = text[start - 1 : start]
-            is_name = start >= at and may_name_secret(named[1], before)
+            is_name = start >= at and may_name_secret(name_match[1], before)
             match = value.match(text, end) if is_name else None
             if match is None:
                 continue
             at = match.end()
-            found = Found(named[1], named[2], match[1], before, text[at : at + 1])
-            if shape.accept is None or shape.accept(found):
+            candidate = Found(name_match[1], name_match[2], match[1], before, text[at : at + 1])
+            if shape.accept is None or shape.accept(candidate):
                 yield end, at
 
     return find
@@ -362,12 +423,14 @@ def _find_named(head: str, value: re.Pattern[str]) -> "_Finder":
 
 def _finder(shape: Shape) -> "_Finder":
     if not shape.is_named:
-        return _find(shape.pattern)
+        return _find_shape(shape.pattern)
     cut = shape.pattern.rindex("([^")  # the third group
-    return _find_named(shape.pattern[:cut], lazy_pattern(shape.pattern[cut:], re.ASCII))
+    return _find_named(shape.pattern[:cut], re.compile(shape.pattern[cut:], re.ASCII))
 
 
 WINDOW_CHARS: Final = 16_384
+_LINE_CHARS_MAX: Final = 1_024
+_CUT: Final = re.compile(r"""[,;()[\]{}<|][ \t]*+["']""")
 SEED_CHARS_MAX: Final = 512
 _ESCAPES: Final = _matches(
     r"()(?:\\(?:[bfnrtv]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|%[0-9A-Fa-f]{2}|\[[0-9;]{1,11}m)"
@@ -383,19 +446,24 @@ _SECRET_WORDS: Final = (
     "conn(?:ection)?[_.-]?str",
 )
 _RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer", "auth(?!or)", "p(?<=otp)")
+_WORDS_OF_NAMES: Final = re.compile("|".join((*_SECRET_WORDS, *_RARER_WORDS)), re.ASCII)
 _ASSIGNMENT_SEEDS: Final = (
     "g=(?<=sig=)",
     *(
-        rf"""{word}[a-z0-9_.-]{{0,32}}+\\{{0,3}}["']?[ \t]{{0,4}}[:=]"""
+        rf"""{word}[a-z0-9_.-]{{0,62}}+\\{{0,3}}["']?[ \t]{{0,4}}[:=]"""
         for word in (*_SECRET_WORDS, *_RARER_WORDS, "gnature")
     ),
 )
 
 _LOGIN_SEEDS: Final = tuple(rf"{option}[ \t\n=]{{1,4}}[^ \t\r\n:]{{1,132}}:" for option in ("-u", "-user"))
 
+_UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+_WINDLASS: Final = ("Windlass", "wl_[a-z0-9]{1,64}_[0-9a-f]{64}", "wl_[a-z0-9]{1,64}_[0-9a-f]{64}")
+
 SERVICES: Final = (
     # Windlass itself, then other services in the order of their names: the seed and the pattern of a token.
-    ("Windlass", "wl_[a-z0-9]{1,64}_[0-9a-f]{64}", "wl_[a-z0-9]{1,64}_[0-9a-f]{64}"),
+    _WINDLASS,
     ("1Password", "ps_eyj", "ops_eyJ[A-Za-z0-9+/=_-]{40,}"),
     (
         "1Password account",
@@ -406,6 +474,7 @@ SERVICES: Final = (
     ("age", "cret-key-1", "AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     ("Airtable", "pat[a-z0-9]{14}[.]", "pat[A-Za-z0-9]{14}[.][a-f0-9]{64}"),
     ("Alibaba", "ai[a-z0-9]{20}(?<=ltai.{20})", "LTAI[A-Za-z0-9]{20}(?![A-Za-z0-9])"),
+    ("Apify", "fy_api_[a-z0-9]{30}", "apify_api_[A-Za-z0-9]{30,}"),
     ("Atlassian", "xffg[a-z][a-z0-9]", "AT[A-Z]TT3xFfG[A-Z][A-Z0-9][A-Za-z0-9_=-]{20,}"),
     ("Atlassian, Bitbucket", "atbb[a-z0-9]{32}", "ATBB[A-Za-z0-9]{32}"),
     (
@@ -416,8 +485,15 @@ SERVICES: Final = (
     ),
     ("AWS Bedrock", "absk[a-z0-9+/]{40}", "ABSK[A-Za-z0-9+/]{40,}={0,2}"),
     ("AWS Bedrock, short", "key-ymvkcm9jay5h", "bedrock-api-key-[A-Za-z0-9+/=]{28,}"),
+    ("Axiom", "xa[ap]t-[0-9a-f]{8}-", f"xa[ap]t-{_UUID}"),
     ("Azure", "q~[a-z0-9_~.-]{31}", "[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
-    ("Brevo", "xkeysib-", "xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+    ("Azure, services", "jqqj99[a-z0-9+/]{20}", "[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9+/]{20,26}"),
+    (
+        "Braintree",
+        "ken[$](?:production|sandbox)[$]",
+        "access_token[$](?:production|sandbox)[$][a-z0-9]{16}[$][0-9a-f]{32}",
+    ),
+    ("Brevo", "x(?:key|smtp)sib-", "x(?:key|smtp)sib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
     ("Browserbase", "bb_live_", "bb_live_[A-Za-z0-9_-]{20,}"),
     ("Buildkite", "bk[a-z]{2,3}_[a-z0-9_-]{36}", "bk[a-z]{2,3}_[A-Za-z0-9_-]{36,}"),
     ("Cerebras", "k-[a-z0-9_-]{20}", "csk-[A-Za-z0-9]{40,}"),
@@ -425,15 +501,18 @@ SERVICES: Final = (
     ("Clojars", "clojars_", "CLOJARS_[A-Za-z0-9]{60}"),
     ("Cloudflare", "cf(?:k|[ua]t)_[a-z0-9]{40}", "cf(?:k|[ua]t)_[A-Za-z0-9]{40,}"),
     ("Cloudflare, certificates", "v1[.]0-[a-f0-9]{24}-", "v1[.]0-[a-f0-9]{24}-[a-f0-9]{140,}"),
+    ("Cockroach", "ccdb1_", "CCDB1_[A-Za-z0-9]{22}_[A-Za-z0-9]{40}"),
     ("Contentful", "pat[_-][a-z0-9_-]{20}", "CFPAT-[A-Za-z0-9_-]{43}"),
     ("crates.io", "cio[a-z0-9]{32}", "cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
     ("Databricks", "pi[a-f0-9]{32}", "dapi[a-f0-9]{32,}(?:-[0-9])?"),
+    ("Daytona", "_[0-9a-f]{8}(?<=dtn.{9})[0-9a-f]{56}", "dtn_[0-9a-f]{64}"),
     (
         "Defined Networking",
         "key-[a-z0-9=_-]{26}-[a-z0-9=_-]{52}",
         "dnkey-[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}",
     ),
     ("DigitalOcean", "v1_[a-z0-9_-]{20}", "do(?:p_v1_[A-Za-z0-9_-]{20,}|[or]_v1_[a-f0-9]{64})"),
+    ("Discord, second factor", "fa[.][a-z0-9_-]{80}", "mfa[.][A-Za-z0-9_-]{80,}"),
     ("Docker", "ckr_[op]at_", "dckr_[op]at_[A-Za-z0-9_-]{20,}"),
     (
         "Doppler",
@@ -467,7 +546,9 @@ SERVICES: Final = (
     ("GitLab, runner", "gr1348941", "GR1348941[A-Za-z0-9_-]{20}"),
     ("Google", "za[a-z0-9_-]{35}", "AIza[A-Za-z0-9_-]{35,}"),
     ("Google, access", "ya29[.]", "ya29[.][A-Za-z0-9_-]{20,}"),
+    ("Google, bound to an account", "[.]ab[a-z0-9_-]{40}", "AQ[.]Ab[A-Za-z0-9_-]{40,}"),
     ("Google, client", "gocspx-", "GOCSPX-[A-Za-z0-9_-]{20,}"),
+    ("Google, refresh", "1//0[a-z0-9_-]{40}", "1//0[A-Za-z0-9_-]{40,}"),
     ("Grafana", "yjrijoi", "eyJrIjoi[A-Za-z0-9]{70,400}={0,3}"),
     ("Grafana, cloud", "glc_[a-z0-9+/]{32}", "glc_[A-Za-z0-9+/]{32,}={0,2}"),
     ("Grafana, service account", "glsa_[a-z0-9]{32}", "glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
@@ -477,34 +558,52 @@ SERVICES: Final = (
         "at[.][a-z0-9_-]{22}[.][a-z0-9]{24}[.]",
         "[ps]at[.][A-Za-z0-9_-]{22}[.][A-Za-z0-9]{24}[.][A-Za-z0-9]{20}",
     ),
-    ("Heroku", "ku-[a-z0-9_-]{58}", "HRKU-[A-Za-z0-9_-]{58,}"),
+    ("Heroku", "ku-[a-z0-9_-]{36}", "HRKU-[A-Za-z0-9_-]{36,}"),
+    ("Honeycomb", "k_[a-z0-9]{30}", "hc[abx][im]k_[a-z0-9]{58}"),
     (
         "HubSpot",
         "pat[_-][a-z0-9_-]{20}",
-        "pat-[a-z]{2}[0-9]{1,2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+        f"pat-[a-z]{{2}}[0-9]{{1,2}}-{_UUID}",
     ),
     ("Hugging Face", "f_[a-z0-9]{30}", "hf_[A-Za-z0-9]{30,}"),
-    ("Hugging Face, organisation", "g_[a-z]{34}", "api_org_[A-Za-z]{34}"),
+    ("Hugging Face, organisation", "g_[a-z0-9]{30}(?<=org.{31})", "api_org_[A-Za-z0-9]{30,}"),
+    ("Inngest", "key-[a-z]{4,6}-[0-9a-f]{64}", "signkey-[a-z]{4,6}-[0-9a-f]{64}"),
     ("Intra42", "-s4t2", "s-s4t2(?:ud|af)-[a-f0-9]{64}"),
     ("JFrog", "akcp[a-z0-9]{69}", "AKCp[A-Za-z0-9]{69}"),
     ("JFrog, reference", "cmvmd[a-z0-9]{59}", "cmVmd[A-Za-z0-9]{59}(?![A-Za-z0-9])"),
     ("Jina", "jina_[a-z0-9_-]{40}", "jina_[A-Za-z0-9_-]{40,}"),
     ("LangSmith", "v2_[ps][kt]_[0-9a-f]{32}", "lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    ("LaunchDarkly", "pi-[0-9a-f]{8}-[0-9a-f]{4}-", f"(?:sdk|api)-{_UUID}(?![0-9A-Za-z-])"),
     ("Linear", "pi_[a-z0-9_-]{20}", "lin_api_[A-Za-z0-9_-]{20,}"),
     ("Linear, application", "auth_[a-f0-9]{64}", "lin_oauth_[a-f0-9]{64}"),
+    ("LlamaCloud", "x-[a-z0-9]{40}(?<=llx.{41})", "llx-[A-Za-z0-9]{40,}"),
+    ("Logfire", "ylf_v[0-9]{1,2}_", "pylf_v[0-9]{1,2}_[a-z]{2,10}_[A-Za-z0-9]{40,}"),
+    (
+        "Mailchimp",
+        "-us[0-9](?<=[0-9a-f]{32}.{4})",
+        "[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z-])",
+    ),
     ("Mailgun", "key-[0-9a-f]{32}", "(?:pub)?key-[0-9a-f]{32}(?![0-9a-f])"),
+    ("Mailgun, private", "vate-[0-9a-f]{32}", "private-[0-9a-f]{32}(?![0-9a-f])"),
     (
         "Mailgun, new",
         "-[0-9a-f]{8}-[0-9a-f]{8}(?<=[0-9a-f]{32}.{18})",
         "[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![0-9A-Za-z-])",
     ),
     ("Mapbox", "k[.]eyj", "sk[.]eyJ[A-Za-z0-9_-]{20,}[.][A-Za-z0-9_-]{20,}"),
+    ("MongoDB Atlas", "b_sa_sk_", "mdb_sa_sk_[A-Za-z0-9_-]{40,}"),
     ("Neon", "pi_[a-z0-9_-]{20}", "napi_[A-Za-z0-9]{40,}"),
     ("Netlify", "f[bcopu]_[a-z0-9]{36}", "nf[bcopu]_[A-Za-z0-9]{36}"),
     ("New Relic", "k-[a-z0-9]{27}", "NRAK-[A-Z0-9]{27}"),
+    (
+        "New Relic, licence",
+        "al(?<=nral)(?<=[0-9a-f]{30}nral)",
+        "(?:eu01xx[0-9A-Fa-f]{30}|[0-9A-Fa-f]{36})NRAL(?![A-Za-z0-9])",
+    ),
     ("Notion, before 2024", "cret_[a-z0-9]{43}", "secret_[A-Za-z0-9]{43}"),
     ("Notion", "_[a-z0-9]{8}(?<=ntn.{9})[a-z0-9]{35}", "ntn_[0-9]{11}[A-Za-z0-9]{35,}"),
     ("npm", "pm_[a-z0-9]{30}", "npm_[A-Za-z0-9]{30,}"),
+    ("NuGet", "y2[a-z0-9]{43}(?<=oy.{44})", "oy2[a-z0-9]{43}(?![A-Za-z0-9])"),
     ("Nvidia", "vapi-", "nvapi-[A-Za-z0-9_-]{20,}"),
     ("Octopus", "pi-[a-z0-9]{26}", "API-[A-Z0-9]{26}(?![A-Za-z0-9])"),
     ("OpenAI and many more", "k-[a-z0-9_-]{20}", "sk-[A-Za-z0-9_-]{20,}"),
@@ -514,10 +613,11 @@ SERVICES: Final = (
     (
         "Plaid",
         "access-[a-z]{7,11}-[0-9a-f]{8}-",
-        "access-(?:sandbox|development|production)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+        f"access-(?:sandbox|development|production)-{_UUID}",
     ),
     ("PlanetScale", "pscale_", "pscale_(?:tkn|oauth|pw)_[A-Za-z0-9=._-]{32,}"),
     ("Postman", "pmak-", "PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    ("PostHog", "x_[a-z0-9_-]{40}", "phx_[A-Za-z0-9_-]{40,}"),
     ("Prefect", "pn[bu]_[a-z0-9]{36}", "pn[bu]_[A-Za-z0-9]{36}"),
     ("Pulumi", "pul-[a-f0-9]{40}", "pul-[a-f0-9]{40}"),
     ("PyPI", "pypi-[a-z0-9_-]{50}", "pypi-[A-Za-z0-9_-]{50,}"),
@@ -525,6 +625,7 @@ SERVICES: Final = (
     ("Replicate", "8_[a-z0-9_-]{20}", "r8_[A-Za-z0-9_-]{20,}"),
     ("Resend", "_[a-z0-9]{8}_(?<=re.{10})[a-z0-9]{20}", "re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
     ("RubyGems", "bygems_[a-f0-9]{48}", "rubygems_[a-f0-9]{48}"),
+    ("RunPod", "pa_[a-z0-9]{40}", "rpa_[A-Z0-9]{40,}[a-z0-9]{0,6}"),
     ("Scalingo", "k-[a-z0-9_-]{20}", "tk-us-[A-Za-z0-9_-]{48}"),
     ("SendGrid", "g[.][a-z0-9_-]{16}", "SG[.][A-Za-z0-9_-]{16,}[.][A-Za-z0-9_-]{16,}"),
     ("Sentry, user", "yu_[a-f0-9]{64}", "sntryu_[a-f0-9]{64}"),
@@ -534,10 +635,11 @@ SERVICES: Final = (
     ("Shopify", "p[acpst]{2}_[a-f0-9]{32}", "shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
     ("Slack", "xox[a-z]-", "xox[a-z]-[A-Za-z0-9-]{10,}"),
     ("Slack, application", "xapp-", "xapp-[A-Za-z0-9-]{20,}"),
+    ("Snyk", "yk_[us]at[.]", "snyk_[us]at[.][A-Za-z0-9_.-]{20,}"),
     ("SonarQube", "q[apu]_[a-z0-9]{40}", "sq[apu]_[A-Za-z0-9]{40}"),
     ("Sourcegraph", "gp_[a-z0-9_]{0,17}[a-f0-9]{40}", "sgp_(?:[A-Fa-f0-9]{16}_|local_)?[A-Fa-f0-9]{40}"),
-    ("Square", "q0[ac][ts]p-[a-z0-9_-]{22}", "sq0(?:atp-[A-Za-z0-9_-]{22,}|csp-[A-Za-z0-9_-]{43,})"),
-    ("Stripe", "k_(?:live|test|prod)_", "[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
+    ("Square", "q0[ac][ts][pb]-[a-z0-9_-]{22}", "sq0(?:at[pb]-[A-Za-z0-9_-]{22,}|cs[pb]-[A-Za-z0-9_-]{43,})"),
+    ("Stripe", "k_(?:org_)?(?:live|test|prod)_", "[sr]k_(?:org_)?(?:live|test|prod)_[A-Za-z0-9]{16,}"),
     ("Stripe, webhooks", "whsec_", "whsec_[A-Za-z0-9+/=]{20,}"),
     ("Supabase, access", "bp_[a-z0-9_-]{20}", "sbp_[A-Za-z0-9_-]{20,}"),
     ("Supabase", "b_secret_", "sb_secret_[A-Za-z0-9_-]{20,}"),
@@ -570,15 +672,16 @@ def _tree(alternatives: Iterable[str]) -> str:
 
 
 # One character, or a fixed number of them.
-_UNIT: Final = lazy_pattern(r"(?:[A-Za-z0-9_:/~-]|\[[^\]]{1,16}\])(?:\{[0-9]{1,3}\}(?![+?])|(?![{?+*]))")
+_UNIT: Final = re.compile(r"(?:[A-Za-z0-9_:/~-]|\[[^\]]{1,16}\])(?:\{[0-9]{1,3}\}(?![+?])|(?![{?+*]))")
 
 SHAPES: Final = (
     Shape(
         ":private_key",
-        ("private key",),
+        ("private key(?: block)?-----",),
         r"()()(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=[\s\S]{0,12}?[A-Za-z0-9+/=:,-]{8})"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?![\s\S])))",
         None,
+        spans_lines=True,
     ),
     Shape(
         ":jwt",
@@ -605,7 +708,8 @@ SHAPES: Final = (
     Shape(
         ":token",
         tuple(seed for _, seed, _ in SERVICES),
-        rf"(?<![A-Za-z0-9])()()({_tree(pattern for _, _, pattern in SERVICES)})",
+        # Our own key is long enough to be one after any letter.
+        rf"()()((?<![A-Za-z0-9])(?:{_tree(pattern for _, _, pattern in SERVICES)})|{_WINDLASS[2]})",
         is_random,
         starts_word=True,
     ),
@@ -621,8 +725,8 @@ SHAPES: Final = (
     Shape(
         # Square, and Meta. The neighbour checks exclude base64 data.
         ":token",
-        ("aa(?<=eaa)[a-z0-9_-]{61}",),
-        r"(?<![A-Za-z0-9+_-])()()(EAAA[A-Za-z0-9_-]{60}|EAA(?!AAAA)[A-Za-z0-9]{80,400})(?![A-Za-z0-9+/=_-])",
+        ("aa(?:(?<=eaa)[a-z0-9_-]{61}|(?<=eqaa)[a-z0-9_-]{60})",),
+        r"(?<![A-Za-z0-9+_-])()()(E[AQ]AA[A-Za-z0-9_-]{60}|EAA(?!AAAA)[A-Za-z0-9]{80,400})(?![A-Za-z0-9+/=_-])",
         is_random,
         starts_word=True,
     ),
@@ -718,7 +822,7 @@ SHAPES: Final = (
     ),
     Shape(
         "",
-        (rf"--(?!-)[a-z0-9_-]{{0,24}}(?:{'|'.join((*_SECRET_WORDS, *_RARER_WORDS))})",),
+        (rf"--(?!-)[a-z0-9_-]{{0,40}}(?:{'|'.join((*_SECRET_WORDS, *_RARER_WORDS))})",),
         r"""(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)"""
         r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
         is_bare_secret,
@@ -732,8 +836,33 @@ def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
 
     The regex engine skips ahead to the next of their first letters, which makes most of the speed.
     """
-    return lazy_pattern(_tree(seeds), re.ASCII)
+    return re.compile(_tree(seeds), re.ASCII)
 
 
-_SEEDS: Final = _gather(seed for shape in SHAPES for seed in shape.seeds)
-_COMPILED: Final = tuple((shape, _gather(shape.seeds), _finder(shape)) for shape in SHAPES)
+@cache
+def _all_seeds() -> re.Pattern[str]:
+    return _gather(seed for shape in SHAPES for seed in shape.seeds)
+
+
+class _Matcher:
+    """A shape with its expressions, which are compiled for the first text that needs them.
+
+    All of them take as long as a tenth of the import of the package, and most processes need few.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    @cached_property
+    def seeds(self) -> re.Pattern[str]:
+        """A text without a match of it has none of the shape."""
+        return _gather(self.shape.seeds)
+
+    @cached_property
+    def finder(self) -> _Finder:
+        """Finds the secrets of the shape in a text."""
+        return _finder(self.shape)
+
+
+_SPANNING: Final = tuple(_Matcher(shape) for shape in SHAPES if shape.spans_lines)
+_OF_LINES: Final = tuple(_Matcher(shape) for shape in SHAPES if not shape.spans_lines)

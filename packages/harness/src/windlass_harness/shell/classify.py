@@ -1,9 +1,10 @@
 """`classify_shell_command`: grades a shell command; every input gets a verdict."""
 
+import re
 from typing import Final
 
 from windlass_harness.shell.dangerous import dangers, rough_commands
-from windlass_harness.shell.language import Finding, problem_of
+from windlass_harness.shell.language import Finding, folders_after, problem_of
 from windlass_harness.shell.model import (
     COMMAND_CHARS_MAX,
     PART_CHARS_MAX,
@@ -16,7 +17,6 @@ from windlass_harness.shell.model import (
 from windlass_harness.shell.parser import NotLiteral, Simple, literal_commands, parse_literal
 from windlass_harness.shell.patterns import pattern_reasons
 from windlass_harness.shell.referee import agrees
-from windlass_protocol.lazy import lazy_pattern
 
 Commands = tuple[tuple[str, ...], ...]
 
@@ -61,20 +61,20 @@ MESSAGES: Final = {
     "destructive/process": "stops processes or the machine",
     "destructive/publish": "visible to other people and hard to take back",
     "destructive/remote-code": "downloaded text is executed",
-    "destructive/shell": "gives a shell to somebody",
+    "destructive/shell": "opens a shell for another machine or user",
     "destructive/tool-exec": "an option or script of a tool executes a program",
     "destructive/windows": "cmd and PowerShell",
 }
 """Meaning of each category, as shown to a person."""
 
 _RANK: dict[Severity, int] = {"safe": 0, "caution": 1, "dangerous": 2}
-_CONTROL = lazy_pattern(
+_CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     "\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\ue000-\uf8ff"
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
-_PLAIN_EVERYWHERE = lazy_pattern(r"[A-Za-z0-9_ ./=:-]*")
-_LETTERS = lazy_pattern(r"[^\n -~]")
+_PLAIN_EVERYWHERE = re.compile(r"[A-Za-z0-9_ ./=:-]*")
+_LETTERS = re.compile(r"[^\n -~]")
 _UNREADABLE = frozenset({"unknown/parse", "unknown/control", "unknown/size", "unknown/error"})
 _DEFAULT = ShellConfig()
 _MOVES_MAX = 4
@@ -131,25 +131,28 @@ def _grade(command: str, config: ShellConfig, findings: list[Finding]) -> Comman
     except NotLiteral as refused:
         findings.append(("unknown/parse", refused.part))
         parsed = ()
-    moves = sum(one.words[0].text == "cd" for one in parsed)
+    folders: tuple[str, ...] = ("",)
+    moves = sum(simple.words[0].text == "cd" for simple in parsed)
     if moves > _MOVES_MAX:
-        # Whether each is done is not known: the folders double with each.
+        # The folders double with each.
         findings.append(("unknown/outside", "cd"))
-    problems = [problem_of(one, is_moved=moves > 0) for one in parsed]
-    findings += [problem for problem in problems if problem is not None]
+    for simple in parsed:
+        problem = problem_of(simple, folders)
+        findings += [problem] if problem is not None else []
+        folders = folders_after(simple, folders) if moves <= _MOVES_MAX else folders
     if findings:
         findings += dangers(text, parsed)
     return literal_commands(parsed)
 
 
-def _shown(part: str) -> str:
+def _visible_text(part: str) -> str:
     """Return a part as a person may read it, with an ellipsis for what is hidden."""
     return _CONTROL.sub("…", part)[:PART_CHARS_MAX]
 
 
 def _verdict(findings: list[Finding], extra: list[ShellReason], commands: Commands) -> ShellVerdict:
     reasons = [
-        ShellReason(category, severity_of(category), MESSAGES[category], _shown(part))
+        ShellReason(category, severity_of(category), MESSAGES[category], _visible_text(part))
         for category, part in dict.fromkeys(findings)
     ]
     ordered = sorted([*reasons, *extra], key=lambda reason: -_RANK[reason.severity])

@@ -12,7 +12,6 @@ from typing import Final
 from windlass_harness.policy import FAMILIES, RUNNERS
 from windlass_harness.shell.language import Finding, is_secret
 from windlass_harness.shell.parser import Simple
-from windlass_protocol.lazy import lazy_pattern
 
 REST_CHARS_MAX: Final = 2_000
 """Characters of one command's words that are searched: the time of a search grows with their square."""
@@ -405,26 +404,26 @@ TEXTS: Final = (
 )
 """Patterns of the whole text, and the category."""
 
-_SEPARATORS: Final = lazy_pattern(r"[;&|\n(){}`]+|\$\(|<\(|>\(")
-_QUOTES: Final = lazy_pattern(r"['\"\\]")
-_ANSI: Final = lazy_pattern(r"\$'((?:[^'\\]|\\.)*)'")
-_ESCAPED: Final = lazy_pattern(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{4})")
-_BRACES: Final = lazy_pattern(r"\{([^{}\s]*,[^{}\s]*)\}")
-_DEFAULTS: Final = lazy_pattern(r"\$\{\w*:?[-=+]([^{}$]*)\}")
-_IFS: Final = lazy_pattern(r"\$(?:IFS\b|\{IFS[^}]*\})(?:\$9)?")
-_ASSIGNED: Final = lazy_pattern(r"(?:^|[\s;])([A-Za-z_]\w*)=([A-Za-z0-9_./-]+)")
-_NAME: Final = lazy_pattern(r"[A-Za-z_]\w*=.*")
+_SEPARATORS: Final = re.compile(r"[;&|\n(){}`]+|\$\(|<\(|>\(")
+_QUOTES: Final = re.compile(r"['\"\\]")
+_ANSI: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'")
+_ESCAPED: Final = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{4})")
+_BRACES: Final = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_DEFAULTS: Final = re.compile(r"\$\{\w*:?[-=+]([^{}$]*)\}")
+_IFS: Final = re.compile(r"\$(?:IFS\b|\{IFS[^}]*\})(?:\$9)?")
+_ASSIGNED: Final = re.compile(r"(?:^|[\s;])([A-Za-z_]\w*)=([A-Za-z0-9_./-]+)")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*=.*")
 _SKIPPED: Final = frozenset(
     "then do else elif if while until ! time coproc in exec command builtin nohup function { not -p".split()
 )
-_SUFFIX: Final = lazy_pattern(r"(?:\.exe|[-.]?[0-9][0-9.]*)$")
+_SUFFIX: Final = re.compile(r"(?:\.exe|[-.]?[0-9][0-9.]*)$")
 _CANDIDATES_MAX: Final = 60
 _PARTS_MAX: Final = 200
 
 
 def dangers(text: str, commands: tuple[Simple, ...]) -> list[Finding]:
     """Return the destructive patterns in a command that is not in the safe language."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if commands:
         parts: list[Sequence[str]] = [command.argv for command in commands]
         # Quoted text of a literal command is data, unless a program of the command may run it.
@@ -432,28 +431,28 @@ def dangers(text: str, commands: tuple[Simple, ...]) -> list[Finding]:
             parts += rough_commands(text)
             shown = text
         else:
-            shown = "\n".join(" ".join(words) for words in _outlines(commands))
+            shown = "\n".join(" ".join(argv) for argv in _outlines(commands))
     else:
         parts, shown = rough_commands(text), text
-    for words in parts[:_PARTS_MAX]:
-        found += _found_in(words)
-    found += [(category, match.group()) for category, match in _texts(shown)]
-    return found
+    for argv in parts[:_PARTS_MAX]:
+        findings += _find_in(argv)
+    findings += [(category, match.group()) for category, match in _texts(shown)]
+    return findings
 
 
 def rough_commands(text: str) -> list[Sequence[str]]:
     """Return text that is not literal as words of commands, without quotes and simple disguises."""
-    plain = _ANSI.sub(lambda found: _unescaped(found.group(1)), text.replace("\\\n", ""))
-    plain = _BRACES.sub(lambda found: " " + found.group(1).replace(",", " ") + " ", _IFS.sub(" ", plain))
+    plain = _ANSI.sub(lambda match: _unescape(match.group(1)), text.replace("\\\n", ""))
+    plain = _BRACES.sub(lambda match: " " + match.group(1).replace(",", " ") + " ", _IFS.sub(" ", plain))
     plain = _DEFAULTS.sub(r"\1", plain)
     for name, value in _ASSIGNED.findall(plain)[:20]:
         plain = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", value, plain)
     plain = _QUOTES.sub("", plain)
-    return [words for part in _SEPARATORS.split(plain) if (words := part.split())]
+    return [argv for part in _SEPARATORS.split(plain) if (argv := part.split())]
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _letter(found.group()[1:]), text)
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: _letter(match.group()[1:]), text)
 
 
 def _letter(code: str) -> str:
@@ -463,13 +462,13 @@ def _letter(code: str) -> str:
 def _outlines(commands: tuple[Simple, ...]) -> Iterator[Sequence[str]]:
     """Yield the words of commands without those that only carry text, and their redirections."""
     for command in commands:
-        words = [word for word in command.argv if not set(word) & set(" \t\n")]
-        yield [*words, *(f"{one.operator} {one.target.text}" for one in command.redirects)]
+        argv = [word for word in command.argv if not set(word) & set(" \t\n")]
+        yield [*argv, *(f"{redirect.operator} {redirect.target.text}" for redirect in command.redirects)]
 
 
-def _is_runner(words: Sequence[str]) -> bool:
-    name = _name_of(words[0])
-    return name in RUNNERS or (name in FAMILIES and not set(words[1:]).isdisjoint(FAMILIES[name].split()))
+def _is_runner(argv: Sequence[str]) -> bool:
+    name = _name_of(argv[0])
+    return name in RUNNERS or (name in FAMILIES and not set(argv[1:]).isdisjoint(FAMILIES[name].split()))
 
 
 def _name_of(word: str) -> str:
@@ -477,34 +476,34 @@ def _name_of(word: str) -> str:
     return name if name in _names() else _SUFFIX.sub("", name)
 
 
-def _found_in(words: Sequence[str]) -> Iterator[Finding]:
-    secrets = [word for word in words[1:] if is_secret(_bare(word))]
+def _find_in(argv: Sequence[str]) -> Iterator[Finding]:
+    secrets = [word for word in argv[1:] if is_secret(_bare(word))]
     yield from (("read/secret", word) for word in secrets[:1])
     start = 0
-    while start < len(words) and (words[start] in _SKIPPED or _NAME.fullmatch(words[start])):
+    while start < len(argv) and (argv[start] in _SKIPPED or _NAME.fullmatch(argv[start])):
         start += 1
     last = start + 1
-    for at in range(start, min(len(words), _CANDIDATES_MAX)):
+    for at in range(start, min(len(argv), _CANDIDATES_MAX)):
         if at >= last:
             break
-        found = _category(words[at:])
-        if found is not None:
-            yield found, " ".join(words[at:])
+        category = _category(argv[at:])
+        if category is not None:
+            yield category, " ".join(argv[at:])
             return
-        if _is_runner(words[at:]):
-            last = len(words)
+        if _is_runner(argv[at:]):
+            last = len(argv)
 
 
 def _bare(word: str) -> str:
     return word.rpartition("=")[2].rpartition("@")[2].rpartition(":")[2].rstrip(",")
 
 
-def _category(words: Sequence[str]) -> str | None:
-    name = _name_of(words[0])
+def _category(argv: Sequence[str]) -> str | None:
+    name = _name_of(argv[0])
     always = _names().get(name) or _names().get(name.lower())
     if always is not None:
         return always
-    rest = " ".join(words[1:])[:REST_CHARS_MAX]
+    rest = " ".join(argv[1:])[:REST_CHARS_MAX]
     for pattern, category in _rules().get(name, ()):
         if re.search(pattern, rest, re.DOTALL):
             return category
@@ -529,6 +528,6 @@ def _rules() -> dict[str, list[tuple[str, str]]]:
 
 def _texts(text: str) -> Iterator[tuple[str, re.Match[str]]]:
     for category, pattern in TEXTS:
-        found = re.search(pattern, text)
-        if found is not None:
-            yield category, found
+        match = re.search(pattern, text)
+        if match is not None:
+            yield category, match

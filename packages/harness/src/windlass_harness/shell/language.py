@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import Final
 
 from windlass_harness.shell import programs
-from windlass_harness.shell.credentials import SECRET_PATHS, is_listed, is_secret, may_reach_secret
+from windlass_harness.shell.credentials import SECRET_PATHS, is_listed, is_secret, is_source, may_reach_secret
 from windlass_harness.shell.parser import Redirect, Simple, Word
 from windlass_protocol.frozen import frozen
-from windlass_protocol.lazy import lazy_pattern
 
 Finding = tuple[str, str]
 """A category and the offending text."""
@@ -29,7 +28,7 @@ class Outside(Exception):
 
 
 @frozen
-class Grammar:
+class ProgramGrammar:
     """The options and operands of one program, read from its entry in `programs`."""
 
     flags: frozenset[str]
@@ -48,26 +47,28 @@ class Use:
 
     program: str
     paths: list[Word]
+    late: list[Word]
+    """Options after an operand, and their values: to a program that takes none there, names of files."""
 
 
-_GLOB: Final = lazy_pattern(r"[*?\[]")
-_OBJECT: Final = lazy_pattern(r"\^\{(?!tree\}|commit\})")
+_GLOB: Final = re.compile(r"[*?\[]")
+_OBJECT: Final = re.compile(r"\^\{(?!tree\}|commit\})")
 """A revision of git that may be the content of any file."""
-_TREE_HASH: Final = lazy_pattern(r"[0-9a-fA-F]{4,64}:")
+_TREE_HASH: Final = re.compile(r"[0-9a-fA-F]{4,64}:")
 """A path below a hash, which may be that of a folder of credentials."""
-_ENDING: Final = lazy_pattern(r"(?<!\.)\.[A-Za-z0-9]+$")
-PATCH: Final = lazy_pattern(
+_ENDING: Final = re.compile(r"(?<!\.)\.[A-Za-z0-9]+$")
+PATCH: Final = re.compile(
     r"-p|-u|-U.*|--patch|--unified.*|--word-diff.*|--color-words.*|-W|--function-context|-c|--cc|-m|--check"
     r"|-[SG].*"
 )
 """Options of git that show what is in files, or tell whether a text is in them."""
-_JQ_NAMES: Final = lazy_pattern(r'"[^"]*"|(?<![.A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]*(?=:)|[\[\](){}]')
-"""Texts, names before a colon, and brackets of a program of jq."""
+_JQ_PART: Final = re.compile(rf"{programs.JQ_TEXT}|\.\.|\.?[A-Za-z_][A-Za-z0-9_]*|\S")
+"""Texts, names and signs of a program of jq."""
 _ABOUT: Final = ("--help", "--version")
 _COLONS_MAX: Final = 4
 _WILDCARDS_MAX: Final = 4
 _PATTERNS_MAX: Final = 20
-_NUMBER_OPTION: Final = lazy_pattern(r"-[0-9]{1,9}")
+_NUMBER_OPTION: Final = re.compile(r"-[0-9]{1,9}")
 _SECRET_BEGINNINGS: Final = tuple(
     f"/{path[: match.start()].lower()}"
     for path in SECRET_PATHS
@@ -78,30 +79,38 @@ _SECRET_BEGINNINGS: Final = tuple(
 _CAUTIONS: Final = {name: category for category, names in programs.CAUTIONS.items() for name in names.split()}
 
 
-def problem_of(command: Simple, *, is_moved: bool) -> Finding | None:
+def problem_of(command: Simple, folders: Sequence[str]) -> Finding | None:
     """Say why a command is not in the language; None if it is.
 
-    `is_moved` says that the command line changes its folder: what git does depends on the folder.
+    `folders` are those in which it may run, each with a slash at its end: what git shows depends on it.
     """
     try:
-        use_of(command, is_moved=is_moved)
+        use_of(command, folders)
     except Outside as found:
         return (found.category, found.part)
     return None
 
 
-def use_of(command: Simple, *, is_moved: bool) -> Use:
+def folders_after(command: Simple, folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders in which the commands after this one may run: whether `cd` is done is not known."""
+    texts = command.argv
+    if texts[0] != "cd" or len(texts) == 1:
+        return folders
+    return folders + tuple(f"{folder}{texts[1]}/" for folder in folders)
+
+
+def use_of(command: Simple, folders: Sequence[str]) -> Use:
     """Return the program and the paths of a command that is in the language.
 
     Raises:
         Outside: it is not.
     """
-    use = Use(command.words[0].text, [])
+    use = Use(command.words[0].text, [], [])
     if sum(word.is_glob for word in command.words) > _PATTERNS_MAX:
         raise Outside("unknown/pattern", use.program)
     for redirect in command.redirects:
         _check_redirect(redirect, use)
-    return _check_program(command, use, is_moved=is_moved)
+    return _check_program(command, use, folders)
 
 
 def _check_redirect(redirect: Redirect, use: Use) -> None:
@@ -116,7 +125,7 @@ def _check_redirect(redirect: Redirect, use: Use) -> None:
             raise Outside("unknown/redirect", f"{redirect.operator} {redirect.target.text}")
 
 
-def _check_program(command: Simple, use: Use, *, is_moved: bool) -> Use:
+def _check_program(command: Simple, use: Use, folders: Sequence[str]) -> Use:
     name, words = use.program, command.words[1:]
     if len(name) != command.words[0].end - command.words[0].start:
         raise Outside("unknown/parse", name)
@@ -131,15 +140,13 @@ def _check_program(command: Simple, use: Use, *, is_moved: bool) -> Use:
         case "cd":
             _check_cd(words, use)
         case "git":
-            if is_moved:
-                raise Outside("unknown/exec", "git in another folder")
-            return _check_git(words, use)
+            return _check_git(words, use, folders)
         case _ if len(words) == 1 and words[0].text in programs.VERSIONS.get(name, ()):
             pass
         case _ if len(words) == 1 and name in programs.PROGRAMS and words[0].text in _ABOUT:
             pass
         case _ if longer in programs.PROGRAMS and words:
-            _check_words(grammar_of(longer), words[1:], Use(longer, use.paths))
+            _check_words(grammar_of(longer), words[1:], Use(longer, use.paths, use.late))
         case _ if name in programs.PROGRAMS:
             _check_words(grammar_of(name), words, use)
         case _:
@@ -148,7 +155,7 @@ def _check_program(command: Simple, use: Use, *, is_moved: bool) -> Use:
 
 
 @lru_cache(maxsize=256)
-def grammar_of(name: str) -> Grammar:
+def grammar_of(name: str) -> ProgramGrammar:
     is_git = name.startswith("git ")
     options, operands = programs.GIT[name[4:]] if is_git else programs.PROGRAMS[name]
     flags: set[str] = set()
@@ -171,7 +178,7 @@ def grammar_of(name: str) -> Grammar:
         else:
             flags.add(entry)
     kinds = tuple(kind.rstrip("*") for kind in operands.split())
-    return Grammar(
+    return ProgramGrammar(
         frozenset(flags),
         frozenset(letters),
         values,
@@ -183,7 +190,7 @@ def grammar_of(name: str) -> Grammar:
     )
 
 
-def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
+def _check_words(grammar: ProgramGrammar, words: Sequence[Word], use: Use) -> None:
     operands: list[Word] = []
     used: set[str] = set()
     at = 0
@@ -202,12 +209,16 @@ def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
         if not text.startswith("-") or text == "-" or grammar.operands[:1] == ("W",):
             operands.append(word)
             continue
-        if word.is_glob:
-            raise Outside("unknown/option", text)
         option, value = _split_option(grammar, text)
+        kind = (grammar.values | grammar.attached)[option] if value is not None else ""
+        if word.is_glob and not (text.startswith("--") and kind in ("T", "GLOB")):
+            # What matches `--include=*.py` is the same option with another text.
+            raise Outside("unknown/option", text)
         used.add(option)
+        late = words[at - 1 : at + (value is None and option in grammar.separate)]
+        use.late.extend(late if operands else ())
         if value is not None:
-            _check_kind(value, (grammar.values | grammar.attached)[option], text)
+            _check_kind(value, kind, text)
         elif option in grammar.separate:
             if at == len(words):
                 raise Outside("unknown/option", text)
@@ -232,7 +243,7 @@ def _check_diff(operands: Sequence[Word], use: Use) -> None:
             use.paths.append(Word(path, folder.start, folder.end, folder.is_glob or file.is_glob))
 
 
-def _split_option(grammar: Grammar, text: str) -> tuple[str, str | None]:
+def _split_option(grammar: ProgramGrammar, text: str) -> tuple[str, str | None]:
     """Return the option of a word, and the value in the same word if there is one."""
     if text in grammar.flags or text in grammar.separate:
         return text, None
@@ -276,22 +287,28 @@ def _check_kind(value: str, kind: str, part: str) -> None:
         is_fit = not value.startswith("-")
     else:
         is_fit = kind == "W" or re.fullmatch(programs.KINDS[kind], value) is not None
-        is_fit = is_fit and not (kind == "JQ" and _has_slice_by_call(value))
+        is_fit = is_fit and not (kind == "JQ" and _has_call(value))
     if not is_fit:
         raise Outside("unknown/option", part)
 
 
-def _has_slice_by_call(program: str) -> bool:
-    """Say whether a name before a colon is no key: the error of `.[env:]` shows the environment."""
+def _has_call(program: str) -> bool:
+    """Say whether a name of a program of jq is neither a listed function nor the key of an object.
+
+    Functions show what the program is not given: `{a: env}`, and the error of `.[env:]`, the environment.
+    """
     brackets: list[str] = []
-    for match in _JQ_NAMES.finditer(program):
-        text = match.group()
-        if text in "[({":
-            brackets.append(text)
-        elif text in "])}":
+    before = ""
+    for match in _JQ_PART.finditer(program):
+        part = match.group()
+        is_key = brackets[-1:] == ["{"] and before in ("{", ",")
+        if part in "[({" or (part == "if" and not is_key):
+            brackets.append(part)
+        elif part in "])}" or (part == "end" and not is_key):
             del brackets[-1:]
-        elif text[0] != '"' and brackets[-1:] != ["{"]:
+        elif (part[0].isalpha() or part[0] == "_") and not is_key and part not in programs.JQ_WORDS:
             return True
+        before = part
     return False
 
 
@@ -331,7 +348,9 @@ def _shows_secret(text: str) -> bool:
         return True
     # A path may have a colon too.
     paths = [text[at + 1 :] for at, character in enumerate(text) if character == ":"]
-    return any(map(is_secret, paths)) or any(map(_begins_secret, paths)) or _TREE_HASH.match(text) is not None
+    if _TREE_HASH.match(text) and not is_source(text):
+        return True
+    return any(map(is_secret, paths)) or any(map(_begins_secret, paths))
 
 
 def _begins_secret(path: str) -> bool:
@@ -353,7 +372,7 @@ def _check_pattern(text: str, kind: str, program: str) -> None:
         raise Outside("unknown/pattern", text)
 
 
-def _check_git(words: Sequence[Word], use: Use) -> Use:
+def _check_git(words: Sequence[Word], use: Use, folders: Sequence[str]) -> Use:
     at, folder = 0, ""
     while at < len(words) and (words[at].text in programs.GIT_GLOBAL or words[at].text == "-C"):
         if words[at].text == "-C":
@@ -361,19 +380,18 @@ def _check_git(words: Sequence[Word], use: Use) -> Use:
             folder += f"{words[at].text}/" if at < len(words) else ""
             if at == len(words):
                 raise Outside("unknown/git", "git")
-            _check_cd(words[at : at + 1], Use("git -C", use.paths))
+            _check_cd(words[at : at + 1], Use("git -C", use.paths, use.late))
         at += 1
     texts = [word.text for word in words[at : at + 2]]
     for count in (2, 1):
         name = f"git {' '.join(texts[:count])}"
         if len(texts) >= count and name[4:] in programs.GIT:
-            git_use = Use(name, use.paths)
+            git_use = Use(name, use.paths, [])
             _check_words(grammar_of(name), words[at + count :], git_use)
             _check_follow(words[at + count :], git_use)
-            if folder and any(
-                is_secret(f"{folder}{word.text.rpartition(':')[2]}") for word in words[at + count :]
-            ):
-                raise Outside("read/secret", folder)
+            for prefix in filter(None, (f"{base}{folder}" for base in folders)):
+                if any(is_secret(f"{prefix}{word.text.rpartition(':')[2]}") for word in words[at + count :]):
+                    raise Outside("read/secret", prefix)
             return git_use
     raise Outside("unknown/git", " ".join(texts) or "git")
 
@@ -415,4 +433,5 @@ def _check_test(words: Sequence[Word], use: Use) -> None:
     texts = [word.text for word in words]
     if len(texts) - (texts[:1] == ["!"]) != 2 or texts[-2] not in programs.TEST_FILES:
         raise Outside("unknown/option", " ".join(texts))
-    _check_path(words[-1], "F", use)
+    if texts[-1] != ".git":  # Whether there is a repository is no secret.
+        _check_path(words[-1], "F", use)

@@ -9,7 +9,6 @@ from typing import Final
 
 from windlass_harness.shell.model import WORDS_MAX
 from windlass_protocol.frozen import frozen, sealed
-from windlass_protocol.lazy import lazy_pattern
 
 
 class NotLiteral(Exception):
@@ -62,22 +61,22 @@ class Simple:
 _RESERVED: Final = frozenset(
     "! [[ case coproc do done elif else esac fi for function if in select then time until while".split()
 )
-_BLANKS: Final = lazy_pattern(r"[ \t]*")
-_LINES: Final = lazy_pattern(r"[ \t\n]*")
-_OPERATOR: Final = lazy_pattern(r"&&|\|\||;|\||\n")
+_BLANKS: Final = re.compile(r"[ \t]*")
+_LINES: Final = re.compile(r"[ \t\n]*")
+_OPERATOR: Final = re.compile(r"&&|\|\||;|\||\n")
 _OPEN: Final = frozenset(("&&", "||", "|"))
 """Operators that need another command."""
-_REDIRECT: Final = lazy_pattern(r"([0-9]*)(>>|>&|<&|>|<)[ \t]*|()(&>>?)[ \t]*")
-_PIECE: Final = lazy_pattern(
+_REDIRECT: Final = re.compile(r"([0-9]*)(>>|>&|<&|>|<)[ \t]*|()(&>>?)[ \t]*")
+_PIECE: Final = re.compile(
     r"(?P<plain>[A-Za-z0-9_./,:=+@%^~#*?\[\]!\u0080-\U0010ffff-]+)"
     r"|'(?P<single>[^']*)'"
     r'|"(?P<double>(?:[^"\\$`]|\\[^\n])*)"'
     r"|\\(?P<escaped>[^\n])"
 )
-_WORD_END: Final = lazy_pattern(r"[ \t\n;|&]|$")
-_ESCAPE: Final = lazy_pattern(r'\\([$`"\\])')
-_GLOB: Final = lazy_pattern(r"[*?\[]")
-_ACTIVE: Final = lazy_pattern(r"^#|!|(?<![A-Za-z0-9_^~])~")
+_WORD_END: Final = re.compile(r"[ \t\n;|&]|$")
+_ESCAPE: Final = re.compile(r'\\([$`"\\])')
+_GLOB: Final = re.compile(r"[*?\[]")
+_ACTIVE: Final = re.compile(r"^#|!|(?<![A-Za-z0-9_^~])~")
 """Unquoted characters that begin a comment, an expansion of history or a home folder."""
 _EXCLAMATIONS: Final = ("!", "!=")
 

@@ -12,18 +12,15 @@ from windlass_harness.shell.model import (
     ShellReason,
 )
 from windlass_protocol import CommandSafetyPattern
-from windlass_protocol.lazy import lazy_pattern
 
-_CLASS = lazy_pattern(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
-_ESCAPE = lazy_pattern(r"\\.", re.DOTALL)
-_NOT_PORTABLE = lazy_pattern(
-    r"\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<"
-)
-_NESTED_SET = lazy_pattern(r"^\[\^?\[|\[:|--|&&|~~|\|\|")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_NOT_PORTABLE = re.compile(r"\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<")
+_NESTED_SET = re.compile(r"^\[\^?\[|\[:|--|&&|~~|\|\|")
 """Sets inside sets: Python warns that their meaning will change, and other languages differ already."""
-_REPEATED_GROUP = lazy_pattern(r"\)(?:[*+]|\{\d+,\d*\})")
-_QUANTIFIER = lazy_pattern(r"(?:[*+]|\{\d*,\d*\})")
-_ADJACENT = lazy_pattern(r"(?:\.|x)[*+](?:\(?\.|x)[*+]")
+_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d+,\d*\})")
+_QUANTIFIER = re.compile(r"(?:[*+]|\{\d*,\d*\})")
+_ADJACENT = re.compile(r"(?:\.|x)[*+](?:\(?\.|x)[*+]")
 _WIDE_REPEATS_MAX = 2
 
 
@@ -50,11 +47,11 @@ def _match(pattern: CommandSafetyPattern, texts: list[str]) -> ShellReason | Non
             pattern.pattern[:PART_CHARS_MAX],
         )
     for text in texts:
-        found = expression.search(text)
-        if found is not None:
+        match = expression.search(text)
+        if match is not None:
             severity: Severity = "dangerous" if pattern.severity == "critical" else "caution"
             return ShellReason(
-                pattern.category, severity, f"matches pattern {pattern.id}", found.group()[:PART_CHARS_MAX]
+                pattern.category, severity, f"matches pattern {pattern.id}", match.group()[:PART_CHARS_MAX]
             )
     return None
 
@@ -62,7 +59,9 @@ def _match(pattern: CommandSafetyPattern, texts: list[str]) -> ShellReason | Non
 def _compile(pattern: str) -> re.Pattern[str] | None:
     if len(pattern) > PATTERN_CHARS_MAX or _NOT_PORTABLE.search(pattern) or may_backtrack(pattern):
         return None
-    if any(_NESTED_SET.search(found) for found in _CLASS.findall(_ESCAPE.sub("x", pattern))):
+    if any(
+        _NESTED_SET.search(character_class) for character_class in _CLASS.findall(_ESCAPE.sub("x", pattern))
+    ):
         return None
     try:
         return re.compile(pattern)
@@ -73,9 +72,9 @@ def _compile(pattern: str) -> re.Pattern[str] | None:
 def may_backtrack(pattern: str) -> bool:
     """Say whether matching could take long: repeats inside repeats, or many wide ones."""
     plain = _CLASS.sub("x", _ESCAPE.sub("x", pattern))
-    for found in _REPEATED_GROUP.finditer(plain):
-        start = _group_start(plain, found.start())
-        inner = plain[start : found.start()]
+    for group in _REPEATED_GROUP.finditer(plain):
+        start = _group_start(plain, group.start())
+        inner = plain[start : group.start()]
         if _QUANTIFIER.search(inner) or "|" in inner or "?" in inner.replace("(?:", ""):
             return True
     return bool(_ADJACENT.search(plain)) or len(_QUANTIFIER.findall(plain)) > _WIDE_REPEATS_MAX + 1

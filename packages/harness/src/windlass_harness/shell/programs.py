@@ -28,14 +28,15 @@ _SED: Final = (
     rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?)? ?"
     rf"(?:[pdq=]|s{_SED_PATTERN}(?:[^/\\]|\\.)*/[gIip0-9]{{0,4}})"
 )
-_AWK_FIELD: Final = r"(?:\$(?:[0-9]{1,4}|NF)(?: [*/+] [0-9]{1,9})?|NR|FNR|NF|\"[^\"\\]*\")"
+_AWK_LENGTH: Final = r"length(?:\(\$[0-9]{1,4}\))?"
+_AWK_FIELD: Final = rf"(?:\$(?:[0-9]{{1,4}}|NF)(?: [*/+] [0-9]{{1,9}})?|NR|FNR|NF|{_AWK_LENGTH}|\"[^\"\\]*\")"
 _AWK_PATTERN: Final = rf"/(?:[^/\\\[]|\\.|{_BRACKETS})+/"
 _AWK_ATOM: Final = (
-    r"(?:(?:NR|FNR|NF|\$[0-9]{1,4}|length(?:\(\$[0-9]{1,4}\))?) ?(?:[<>]=?|[=!]=) ?"
-    r"(?:[0-9]{1,9}|\"[^\"\\]*\")"
+    rf"(?:(?:NR|FNR|NF|\$[0-9]{{1,4}}|{_AWK_LENGTH}) ?(?:[<>]=?|[=!]=) ?"
+    r"(?:[0-9]{1,9}|\"[^\"\\]*\")|NF|!?[a-z]{1,8}\[\$[0-9]{1,4}\]\+\+"
     rf"|(?:\$[0-9]{{1,4}} ?!?~ ?|!)?{_AWK_PATTERN})"
 )
-_AWK_TEST: Final = rf"{_AWK_ATOM}(?: ?(?:&&|\|\|) ?{_AWK_ATOM})*"
+_AWK_TEST: Final = rf"{_AWK_ATOM}(?: ?(?:&&|\|\||,) ?{_AWK_ATOM})*"
 _AWK_PRINT: Final = rf"\{{ ?print(?: ?{_AWK_FIELD}(?:,? ?{_AWK_FIELD})*)?;? ?\}}"
 _AWK_NUMBER: Final = r"(?:NR|FNR|NF|\$[0-9]{1,4}) ?(?:[<>]=?|[=!]=) ?(?:[0-9]{1,9}|\"[^\"\\]*\")"
 _AWK_IF: Final = rf"\{{ ?if ?\({_AWK_NUMBER}\) ?print(?: {_AWK_FIELD}(?:,? ?{_AWK_FIELD})*)?;? ?\}}"
@@ -51,17 +52,20 @@ _AWK_SUM: Final = (
     rf"END ?\{{ ?print {_AWK_NAME}(?: ?/ ?NR)? ?\}}"
 )
 """Tests, fields and sums: no assignment of a field, no function but length, no output but print."""
-_JQ_WORDS: Final = (
+JQ_WORDS: Final = frozenset(
     "keys length map select has type add sort sort_by group_by unique unique_by to_entries from_entries"
     " with_entries map_values first last min max min_by max_by flatten reverse test startswith endswith"
     " contains tostring tonumber join split ascii_downcase ascii_upcase not and or empty any all values null"
-    " true false paths del tojson ltrimstr rtrimstr if then else elif end"
-).replace(" ", "|")
+    " true false paths del tojson ltrimstr rtrimstr if then else elif end".split()
+)
 """Functions of jq that see only what they are given: not env, input, import, halt_error or debug."""
+JQ_TEXT: Final = r"\"(?:[^\"\\]|\\[nt]|\\\((?:\.[A-Za-z_][A-Za-z0-9_]*)+\))*\""
+"""A text of jq, perhaps with fields in it."""
+_JQ_WORD: Final = rf"(?:{'|'.join(sorted(JQ_WORDS))})(?![A-Za-z0-9_:])"
 _JQ_TOKEN: Final = (
     r"(?:\.\.(?!\.)|\.(?:[A-Za-z_][A-Za-z0-9_]*(?![A-Za-z0-9_])|\"[^\"\\]*\")\??|\.(?![.A-Za-z_\"])\??"
     r"|\[|\]\??|\(|\)|\{|\}|\||,|:|;|//|[=!]=|[<>]=?|[-+]|[0-9]{1,9}(?:\.[0-9]{1,9})?(?![0-9.])"
-    rf"|\"[^\"\\]*\"|[A-Za-z_][A-Za-z0-9_]*(?=:)|(?:{_JQ_WORDS})(?![A-Za-z0-9_:]))"
+    rf"|{JQ_TEXT}|{_JQ_WORD}|(?!{_JQ_WORD})[A-Za-z_][A-Za-z0-9_]*(?= ?[:,}}]))"
 )
 """Each text has one reading, so that a search through it takes no longer than its length."""
 _COLUMN: Final = (
@@ -86,7 +90,8 @@ KINDS: Final = {
     "GITKEY": r"user\.(?:name|email)",
     "PSSORT": r"-?(?:%cpu|%mem|pcpu|pmem|rss|vsz|pid|time|etime)",
     "YQ": r"\.|(?:\.[A-Za-z_][A-Za-z0-9_-]*|\.?\[[0-9]{0,9}\])+",
-    "PACKED": r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*\.gz",
+    # Not an archive: its files of credentials would be shown with all others.
+    "PACKED": r"(?!.*(?:\.\.|\.[Tt][Aa][Rr]\.gz$))[A-Za-z0-9_][A-Za-z0-9_.+/-]*\.gz",
     "ARCHIVE": r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*",
     "PRINTF": r"(?:[^%\\]|%%|%[-0]?[0-9]{0,3}[sd]|\\[nt\\])*",
     "EXPR": r"[0-9]{1,9}|[-+*/%]",
@@ -101,6 +106,10 @@ KINDS: Final = {
     "GITDATE": r"[a-z]+(?:-[a-z]+)*(?::[%A-Za-z0-9 :./_-]*)?",
     "PRETTY": r"(?:oneline|short)?|medium|full|fuller|reference|raw|t?format:(?:[^%]|%(?![-+ ]?[G(]))*"
     r"|(?=[^:]*%)(?:[^%:]|%(?![-+ ]?[G(]))(?:[^%]|%(?![-+ ]?[G(]))*",
+    # No content, no address of a remote, no check of a signature.
+    "REFS": r"(?:[^%]|%%|%\(\*?(?:refname|objectname|objecttype|objectsize|HEAD|subject|contents:subject"
+    r"|(?:author|committer|tagger)(?:name|email|date)?|creator(?:date)?|upstream|push|worktreepath)"
+    r"(?::[a-z]+(?:=[0-9]{1,3})?(?:,[a-z]+)*)?\))*",
     "FILTER": r"[ACDMRTUXBacdmrtuxb]{1,10}",
     "SORT": r"-?(?:refname|(?:v|version):refname|creatordate|committerdate|authordate|taggerdate|objectsize)",
 }
@@ -219,6 +228,7 @@ PROGRAMS: Final = {
         " --field-separator=CHAR",
         "P*",
     ),
+    "ss": ("+46aeilmnopstuxH", ""),
     "stat": ("-t --terse -c=T --format=T", "P*"),
     "tail": ("+qvz --quiet --silent --verbose -n=COUNT --lines=COUNT -c=COUNT --bytes=COUNT -#", "P*"),
     "tr": ("+cCdst --delete --squeeze-repeats --complement", "T T"),
@@ -266,13 +276,17 @@ PROGRAMS: Final = {
 """Options and operands. `uniq` and `base64` take one path: to `uniq` a second one is the output."""
 
 VERSIONS: Final = {
-    **dict.fromkeys("bash cc clang cmake curl docker g++ gcc make".split(), ("--version",)),
+    **dict.fromkeys(
+        "bash cc clang cmake curl docker g++ gcc make mypy ruff sqlite3 uv".split(), ("--version",)
+    ),
     **dict.fromkeys("node npm ruby".split(), ("-v", "--version")),
-    **dict.fromkeys("pip pip3 python python3".split(), ("-V", "--version")),
+    **dict.fromkeys("cargo pip pip3 python python3 rustc".split(), ("-V", "--version")),
+    "go": ("version",),
 }
-"""Programs that may only say their version: the single word that asks for it. They run outside of the folder,
-because a version manager runs, fetches or shows what a file of the folder names (`.python-version`). Cargo
-and go, which do so by themselves, are not here."""
+"""Programs that may only say their version: the single word that asks for it. They run outside of the folder
+and with an empty home, because a version manager runs, fetches or shows what a file of the folder names
+(`.python-version`), and cargo and go do so by themselves. Those that may fetch anyway, such as yarn and pnpm,
+are not here."""
 
 GREPS: Final = frozenset(("grep", "egrep", "fgrep"))
 
@@ -283,6 +297,9 @@ HARMLESS: Final = frozenset(
 of an option, and a pattern that begins with `*` may match it."""
 NAMES_ONLY: Final = frozenset("cd du fd fdfind find ls readlink realpath stat tree".split()) | {"git -C"}
 """Programs that show names and sizes of files, and open none: a link is shown, and not followed."""
+
+LOCATORS: Final = frozenset(("command", "type", "which"))
+"""Programs that say where others are."""
 
 OPTIONS_FIRST: Final = frozenset({"xxd", "git config"})
 """Programs to which any word after the operand is a file or a value to write."""
@@ -308,12 +325,12 @@ _DIFF: Final = (
     " -U:N --unified:N --diff-filter:FILTER -S=T -G=T --pickaxe-regex --pickaxe-all --merge-base"
 )
 _LOG: Final = (
-    f"{_DIFF} -# -n=N --max-count:N --skip:N --oneline --graph --decorate"
-    " --no-decorate --decorate:NAME --since:T --after:T --until:T --before:T --author:T --committer:T"
-    " --grep:T -i -E"
+    f"{_DIFF} -# -n=N --max-count=N --skip=N --oneline --graph --decorate"
+    " --no-decorate --decorate:NAME --since=T --after=T --until=T --before=T --author=T --committer=T"
+    " --grep=T -i -E"
     " -F --all-match --invert-grep --reverse --merges --no-merges --first-parent --abbrev-commit"
     " --no-abbrev-commit"
-    " --follow --topo-order --date-order --date:GITDATE --format:PRETTY --pretty --pretty:PRETTY --left-right"
+    " --follow --topo-order --date-order --date=GITDATE --format:PRETTY --pretty --pretty:PRETTY --left-right"
     " --cherry-pick --no-walk --no-notes --full-history --relative-date -m -c --cc"
 )
 GIT: Final = {
@@ -324,11 +341,11 @@ GIT: Final = {
     ),
     "branch": (
         "-a -r -v -vv -av -avv -rv --all --remotes --list --verbose --show-current --no-color --no-column"
-        " --sort:SORT --merged --no-merged",
+        " --sort:SORT --merged --no-merged --format:REFS",
         "",
     ),
     "branch --contains": ("-a -r", "G"),
-    "branch --list": ("-a -r -v -vv --sort:SORT", "T*"),
+    "branch --list": ("-a -r -v -vv --sort:SORT --format:REFS", "T*"),
     "branch --merged": ("-a -r", "G"),
     "branch --no-merged": ("-a -r", "G"),
     "config": ("--get --get-all --bool --int", "GITKEY"),
@@ -337,7 +354,7 @@ GIT: Final = {
     "count-objects": ("-v -H -vH --verbose --human-readable", ""),
     "describe": ("--tags --always --all --long --exact-match --abbrev:N --first-parent", "G*"),
     "diff": (_DIFF, "G*"),
-    "for-each-ref": ("--sort:SORT --count=N", "T*"),
+    "for-each-ref": ("--sort:SORT --count=N --format:REFS", "T*"),
     "grep": (
         "-n -i -l -L -c -w -v -E -F -P -G -I -h -H -q -o -p -W --cached --line-number --ignore-case"
         " --files-with-matches --name-only --count --word-regexp --extended-regexp --fixed-strings --break"
@@ -359,7 +376,7 @@ GIT: Final = {
     # Not its addresses, which may have a token in them; nor `reflog`, which has those of pulls.
     "remote": ("", ""),
     "rev-list": (
-        "-# -n=N --max-count:N --count --all --since:T --until:T --author:T --no-merges --merges"
+        "-# -n=N --max-count=N --count --all --since=T --until=T --author=T --no-merges --merges"
         " --first-parent"
         " --reverse --oneline --left-right --abbrev-commit --parents",
         "G*",
@@ -372,7 +389,7 @@ GIT: Final = {
         "G*",
     ),
     "shortlog": (
-        "-s -n -e -c -sn -ns -sne --summary --numbered --email --all --no-merges --since:T --until:T",
+        "-s -n -e -c -sn -ns -sne --summary --numbered --email --all --no-merges --since=T --until=T",
         "G*",
     ),
     "show": (_LOG, "G*"),
@@ -385,9 +402,9 @@ GIT: Final = {
         " --untracked-files:NAME --column --no-column --renames --no-renames --ignore-submodules",
         "G*",
     ),
-    "tag": ("-n --no-column --sort:SORT", ""),
-    "tag -l": ("-n --no-column --sort:SORT", "T*"),
-    "tag --list": ("-n --no-column --sort:SORT", "T*"),
+    "tag": ("-n --no-column --sort:SORT --format:REFS", ""),
+    "tag -l": ("-n --no-column --sort:SORT --format:REFS", "T*"),
+    "tag --list": ("-n --no-column --sort:SORT --format:REFS", "T*"),
     "version": ("", ""),
     "--version": ("", ""),
     "worktree list": ("--porcelain -v --verbose", ""),

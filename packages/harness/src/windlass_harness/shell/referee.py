@@ -1,5 +1,6 @@
 """Referee: tree-sitter must find the same words at the same places, or nothing is safe."""
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
@@ -8,11 +9,10 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from windlass_harness.shell.parser import Simple
-from windlass_protocol.lazy import lazy_pattern
 
 Span = tuple[int, int]
 
-_NOT_ASCII: Final = lazy_pattern("[^\x00-\x7f]")
+_NOT_ASCII: Final = re.compile("[^\x00-\x7f]")
 _ATOMS: Final = frozenset("word number string raw_string concatenation command_name".split())
 _GROUPS: Final = frozenset("program list pipeline redirected_statement".split())
 _TOKENS: Final = frozenset("&& || ; | \n".split(" "))

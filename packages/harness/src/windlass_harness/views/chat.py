@@ -15,9 +15,9 @@ from windlass_harness.views.payloads import (
     CORRECTION,
     SKIPPED,
     Action,
+    action_of_intent,
     as_text,
     question_outcome,
-    started_action,
     tool_call,
     tool_output,
     tool_result,
@@ -142,7 +142,7 @@ class _Draft:
         is_going = step is not None and step.is_tried_again and asked_in == self._step_message()
         if asked_in is None or is_going:
             self._add_calls(
-                record, body.turn_id, body.step_index, [started_action(body)], parent_id=body.parent_call_id
+                record, body.turn_id, body.step_index, [action_of_intent(body)], parent_id=body.parent_call_id
             )
         if self._step is not None and self._open_calls[body.call_id] == self._step_message():
             self._step = replace(self._step, has_begun=True)

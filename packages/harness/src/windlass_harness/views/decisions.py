@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
+from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
@@ -21,9 +22,9 @@ from windlass_harness.views.payloads import (
     CORRECTIONS,
     SKIPPED,
     SKIPPED_CODE,
+    answer_parts,
     part_of,
     question_outcome,
-    said_parts,
     thought_part,
     usage_model,
 )
@@ -53,6 +54,7 @@ from windlass_protocol import (
     ToolCallPart,
     ToolSpec,
 )
+from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
@@ -67,7 +69,7 @@ ENDS: Final = {
 """The records that end a run, with the final status."""
 
 
-def begun(data: records.RunStarted, at: str) -> DecisionRun:
+def begin_run(data: records.RunStarted, at: str) -> DecisionRun:
     """Return a run that has just started."""
     return DecisionRun(
         id=data.run_id,
@@ -97,7 +99,7 @@ class RunDraft:
 
     def freeze(self) -> DecisionRun:
         """Return the immutable run."""
-        outcomes = [one.outcome for one in self._decisions.values() if one.outcome is not None]
+        outcomes = [decision.outcome for decision in self._decisions.values() if decision.outcome is not None]
         succeeded = sum(outcome.success for outcome in outcomes)
         metrics = RunMetrics(
             total_decisions=len(self._decisions),
@@ -161,10 +163,10 @@ class RunDraft:
             total = add_usage(self.run.usage or NO_USAGE, used)
             self.run = changed(self.run, {"usage": total})
 
-    def pursue(self, words: str) -> None:
+    def pursue(self, goal: str) -> None:
         """Set the goal from a message, if no goal was given."""
         if self.run.goal_description is None:
-            self.run = changed(self.run, {"goal_description": words})
+            self.run = changed(self.run, {"goal_description": goal})
 
     def move(self, fingerprint: str) -> None:
         """Note that the run continues under another version of its agent."""
@@ -173,17 +175,17 @@ class RunDraft:
     def end(self, record: Record) -> None:
         """Set the end of the run; only the first end counts."""
         body = record.body
-        told = body if isinstance(body, records.RunCompleted | records.RunFailed) else None
+        ending = body if isinstance(body, records.RunCompleted | records.RunFailed) else None
         self.run = self.run.model_copy(
             update={
                 "status": ENDS[record.type],
                 "completed_at": record.at,
                 "duration_ms": elapsed_ms(self.run.started_at, record.at),
-                "output_data": None if told is None else told.output_data,
+                "output_data": None if ending is None else ending.output_data,
             }
         )
-        given = None if told is None else told.narrative
-        narrative = narrate(self.freeze()) if given is None else given
+        told_narrative = None if ending is None else ending.narrative
+        narrative = narrate(self.freeze()) if told_narrative is None else told_narrative
         self.run = self.run.model_copy(update={"narrative": narrative})
 
 
@@ -232,25 +234,25 @@ class Words:
 
     def with_parts(self, parts: Iterable[AssistantPart]) -> "Words":
         """Return the answer with further parts; a call that it has already is not added."""
-        words = self
+        updated = self
         for part in parts:
             match part:
                 case TextPart():
-                    words = replace(words, text=cut(words.text + part.text))
+                    updated = replace(updated, text=cut(updated.text + part.text))
                 case ReasoningPart():
-                    words = replace(words, reasoning=cut(words.reasoning + part.text))
+                    updated = replace(updated, reasoning=cut(updated.reasoning + part.text))
                 case ToolCallPart() if not part.provider_executed:
-                    words = words.with_call(part)
+                    updated = updated.with_call(part)
                 case _:
                     pass
-        return words
+        return updated
 
     def with_call(self, part: ToolCallPart) -> "Words":
         """Return the answer with another call."""
         if any(call.call_id == part.tool_call_id for call in self.calls):
             return self
-        asked = Asked(part.tool_call_id, part.tool_name, short(part.input))
-        return replace(self, calls=(*self.calls, asked))
+        call = Asked(part.tool_call_id, part.tool_name, short(part.input))
+        return replace(self, calls=(*self.calls, call))
 
 
 @sealed
@@ -267,51 +269,68 @@ class Pending:
     """The text of an answer."""
 
 
+class DecisionContext(Part, frozen=True, kw_only=True):
+    """Where a decision was made: its `inputContext`."""
+
+    turn_id: str
+    step_index: int
+    model_id: str | None = None
+    package_fingerprint: str | None = None
+    call_id: str | None = None
+
+
 def choices(
-    words: Words, data: records.StepCompleted, *, run: DecisionRun, at: str
+    answer_words: Words, data: records.StepCompleted, *, run: DecisionRun, at: str
 ) -> list[tuple[str | None, Decision, Pending]]:
     """Return the decisions of a step with the ids of their calls; an answer without calls has no id."""
     usage = data.usage or records.Usage()
     spent = (usage.input_tokens or 0) + (usage.output_tokens or 0), data.latency_ms or 0
-    context: JsonObject = {"turnId": data.turn_id, "stepIndex": data.step_index}
-    if words.model_id is not None:
-        context["modelId"] = words.model_id
-    if run.package_fingerprint is not None:
-        context["packageFingerprint"] = run.package_fingerprint
+    context = DecisionContext(
+        turn_id=data.turn_id,
+        step_index=data.step_index,
+        model_id=answer_words.model_id,
+        package_fingerprint=run.package_fingerprint,
+    )
     step, node = f"{_STEP}{data.step_index}", run.agent_id or "unknown"
-    if not words.calls:
+    if not answer_words.calls:
         decision = Decision(
             id=step,
             timestamp=at,
             node_id=node,
             intent="answer",
             decision_type=DecisionType.TERMINATION,
-            options=(Option(id=ANSWER, description=line(words.text), action_type="generate"),),
+            options=(Option(id=ANSWER, description=line(answer_words.text), action_type="generate"),),
             chosen_option_id=ANSWER,
-            reasoning=words.reasoning or words.text,
-            input_context=context,
+            reasoning=answer_words.reasoning or answer_words.text,
+            input_context=data_of(context),
         )
-        return [(None, decision, Pending(words.run_id, step, ANSWER, *spent, text=words.text))]
+        return [(None, decision, Pending(answer_words.run_id, step, ANSWER, *spent, text=answer_words.text))]
     made: list[tuple[str | None, Decision, Pending]] = []
-    for number, call in enumerate(words.calls):
+    for number, call in enumerate(answer_words.calls):
         decision_id = f"{step}.{number}"
-        decision = _call_decision(words, call, decision_id=decision_id, node=node, at=at)
-        decision = changed(decision, {"input_context": {**context, "callId": call.call_id}})
+        decision = _call_decision(answer_words, call, decision_id=decision_id, node=node, at=at)
+        decision = changed(
+            decision, {"input_context": data_of(structs.replace(context, call_id=call.call_id))}
+        )
         used = spent if number == 0 else (0, 0)
-        made.append((call.call_id, decision, Pending(words.run_id, decision_id, call.tool_name, *used)))
+        made.append(
+            (call.call_id, decision, Pending(answer_words.run_id, decision_id, call.tool_name, *used))
+        )
     return made
 
 
 def _call_decision(words: Words, call: Asked, *, decision_id: str, node: str, at: str) -> Decision:
     params: JsonObject = call.input if isinstance(call.input, dict) else {"input": call.input}
-    told = line(to_json(call.input).decode())
+    arguments = line(to_json(call.input).decode())
     return Decision(
         id=decision_id,
         timestamp=at,
         node_id=node,
         intent=f"call {call.tool_name}",
         decision_type=DecisionType.TOOL_SELECTION,
-        options=(Option(id=call.tool_name, description=told, action_type=_TOOL_CALL, action_params=params),),
+        options=(
+            Option(id=call.tool_name, description=arguments, action_type=_TOOL_CALL, action_params=params),
+        ),
         chosen_option_id=call.tool_name,
         reasoning="\n\n".join(part for part in (words.reasoning, words.text) if part),
     )
@@ -327,18 +346,18 @@ def with_options(
     `offered` has the tools of each version of the agent, by fingerprint; `dynamic` returns those that
     resolvers added at a step. A decision under another version keeps its chosen option alone.
     """
-    menus = {found: tuple(_option(tool) for tool in tools) for found, tools in offered.items()}
+    menus = {fingerprint: tuple(_option(tool) for tool in tools) for fingerprint, tools in offered.items()}
     answer = Option(id=ANSWER, description="Answer without a call.", action_type="generate")
     others: dict[tuple[str, str, tuple[str, ...]], tuple[Option, ...]] = {}
     """The options besides the chosen one, by fingerprint, chosen option and dynamic tools."""
     decisions: list[Decision] = []
     for decision in run.decisions:
         context = decision.input_context or {}
-        found, index = str(context.get("packageFingerprint")), context.get("stepIndex")
-        menu = menus.get(found)
+        fingerprint, index = str(context.get("packageFingerprint")), context.get("stepIndex")
+        menu = menus.get(fingerprint)
         if menu is not None and decision.id.startswith(_STEP):
             taken, added = decision.options[0], dynamic(index if isinstance(index, int) else 0)
-            key = found, taken.id, tuple(tool.name for tool in added)
+            key = fingerprint, taken.id, tuple(tool.name for tool in added)
             rest = others.get(key)
             if rest is None:
                 whole = (*menu, *(_option(tool) for tool in added), answer)
@@ -356,8 +375,8 @@ def outcome(pending: Pending, *, at: str, result: JsonValue = None, error: str |
     """Return the outcome of a decision: a failure if there is an error."""
     facts: dict[str, object] = {"success": error is None, "timestamp": at}
     if error is None:
-        told = result if isinstance(result, str) else to_json(result).decode()
-        facts |= {"result": short(result), "summary": line(f"{pending.what}: {told}")}
+        text = result if isinstance(result, str) else to_json(result).decode()
+        facts |= {"result": short(result), "summary": line(f"{pending.what}: {text}")}
     else:
         facts |= {"error": cut(error), "summary": line(f"{pending.what}: {error}")}
     return Outcome.model_validate(
@@ -376,27 +395,27 @@ def result_error(data: records.ActionResult) -> tuple[str, str] | None:
         return None
     if data.error is not None:
         return data.error.code, data.error.message
-    told = data.result.output
-    return data.status.value, told if isinstance(told, str) else to_json(told).decode()
+    output = data.result.output
+    return data.status.value, output if isinstance(output, str) else to_json(output).decode()
 
 
 def problem(
     record: Record,
     severity: ProblemSeverity,
     *,
-    told: str,
+    message: str,
     cause: str,
     decision_id: str | None = None,
 ) -> Problem:
     """Return a problem from a record; its cause is a stable code."""
-    found = Problem(
+    described = Problem(
         id=f"problem_{record.seq}",
         severity=severity,
-        description=cut(told),
+        description=cut(message),
         timestamp=record.at,
         root_cause=cause,
     )
-    return found if decision_id is None else found.model_copy(update={"decision_id": decision_id})
+    return described if decision_id is None else described.model_copy(update={"decision_id": decision_id})
 
 
 def cut(text: str, limit: int = TEXT_CHARS_MAX) -> str:
@@ -455,31 +474,33 @@ class StepsDraft:
             case records.RunCompleted():
                 self._settle_answer(record, run)
             case records.RunFailed() as body:
-                self._failed(record, body, run)
+                self._apply_failure(record, body, run)
             case records.RunBudgetExhausted() as body:
-                self._exhausted(record, body, run)
+                self._apply_exhaustion(record, body, run)
             case _:
                 pass
         run_id = run.run.id
         self.words = None if self.words is None or self.words.run_id == run_id else self.words
         self.answer = None if self.answer is None or self.answer.run_id == run_id else self.answer
-        self.calls = {one: call for one, call in self.calls.items() if call.run_id != run_id}
+        self.calls = {call_id: call for call_id, call in self.calls.items() if call.run_id != run_id}
         self.questions = {
-            one: asked for one, asked in self.questions.items() if asked.action.call_id in self.calls
+            call_id: question
+            for call_id, question in self.questions.items()
+            if question.action.call_id in self.calls
         }
 
-    def _failed(self, record: Record, body: records.RunFailed, run: RunDraft) -> None:
+    def _apply_failure(self, record: Record, body: records.RunFailed, run: RunDraft) -> None:
         error = body.error
         self._settle_answer(record, run, error=error.message)
         # Only a run of a package has steps that give the reason; a run recorded by a program has its own
         # problems.
         if run.run.package_fingerprint is not None and not run.has_critical_problem:
-            self._report(record, run, told=error.message, cause=error.kind.value, severity=_CRITICAL)
+            self._report(record, run, message=error.message, cause=error.kind.value, severity=_CRITICAL)
 
-    def _exhausted(self, record: Record, body: records.RunBudgetExhausted, run: RunDraft) -> None:
-        named = ", ".join(name.value for name in body.exceeded)
-        told = f"The budget is used up: {named}." if body.error is None else body.error.message
-        self._report(record, run, told=told, cause=_BUDGET, severity=_CRITICAL)
+    def _apply_exhaustion(self, record: Record, body: records.RunBudgetExhausted, run: RunDraft) -> None:
+        budgets = ", ".join(name.value for name in body.exceeded)
+        message = f"The budget is used up: {budgets}." if body.error is None else body.error.message
+        self._report(record, run, message=message, cause=_BUDGET, severity=_CRITICAL)
 
     # the run
 
@@ -493,15 +514,17 @@ class StepsDraft:
             self._send_back(record, run, why=" ".join(body.context or ()))
         elif body.delivery in (None, "turn"):
             parts = [part.text for part in body.parts or () if isinstance(part, TextPart)]
-            words = body.message or "\n".join(parts)
-            if words:
-                run.pursue(cut(words))
+            text = body.message or "\n".join(parts)
+            if text:
+                run.pursue(cut(text))
 
     def _send_back(self, record: Record, run: RunDraft, *, why: str) -> None:
         """An answer that was rejected for its form has its outcome already."""
         answer = self.answer
         if self._settle_answer(record, run, error=why) and answer is not None:
-            self._report(record, run, told=_GIVEN_UP + why, cause=_SENT_BACK, decision_id=answer.decision_id)
+            self._report(
+                record, run, message=_GIVEN_UP + why, cause=_SENT_BACK, decision_id=answer.decision_id
+            )
 
     @_STEPS.on(records.CompactionCompleted)
     def summarised(self, record: Record, body: records.CompactionCompleted, run: RunDraft) -> None:
@@ -510,7 +533,7 @@ class StepsDraft:
     @_STEPS.on(records.CompactionFailed)
     def not_summarised(self, record: Record, body: records.CompactionFailed, run: RunDraft) -> None:
         run.charge(body.usage)
-        self._report(record, run, told=f"compaction: {body.message}", cause=body.code, severity=_MINOR)
+        self._report(record, run, message=f"compaction: {body.message}", cause=body.code, severity=_MINOR)
 
     # the model
 
@@ -525,7 +548,7 @@ class StepsDraft:
 
     @_STEPS.on(records.MessageCompleted)
     def said(self, record: Record, body: records.MessageCompleted, run: RunDraft) -> None:
-        self.words = self._words(run).with_parts(said_parts(body))
+        self.words = self._words(run).with_parts(answer_parts(body))
 
     @_STEPS.on(records.ActionsRequested)
     def requested(self, record: Record, body: records.ActionsRequested, run: RunDraft) -> None:
@@ -554,8 +577,8 @@ class StepsDraft:
         self.words = None
         run.charge(body.usage)
         if body.code != _HANDED_OVER:
-            told = f"model call {body.step_index + 1}, attempt {body.attempt}: {body.message or body.code}"
-            self._report(record, run, told=told, cause=body.code, severity=_MINOR)
+            message = f"model call {body.step_index + 1}, attempt {body.attempt}: {body.message or body.code}"
+            self._report(record, run, message=message, cause=body.code, severity=_MINOR)
 
     @_STEPS.on(records.StepFailed)
     def step_failed(self, record: Record, body: records.StepFailed, run: RunDraft) -> None:
@@ -564,7 +587,7 @@ class StepsDraft:
         if body.code == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
             return  # `output.failed` has told it
         # Without the number of the step: runs that fail for the same reason have one cause.
-        self._report(record, run, told=body.message, cause=body.code, severity=_CRITICAL)
+        self._report(record, run, message=body.message, cause=body.code, severity=_CRITICAL)
 
     # outcomes
 
@@ -574,15 +597,15 @@ class StepsDraft:
             return  # every call has one, and no other is a problem
         pending = self._pending(body.call_id, run)
         decision_id = None if pending is None else pending.decision_id
-        told, cause = body.decision.reason, body.decision.code
-        self._report(record, run, told=told, cause=cause, severity=_CRITICAL, decision_id=decision_id)
+        reason, cause = body.decision.reason, body.decision.code
+        self._report(record, run, message=reason, cause=cause, severity=_CRITICAL, decision_id=decision_id)
 
     @_STEPS.on(records.HookFailed)
     def hook_failed(self, record: Record, body: records.HookFailed, run: RunDraft) -> None:
         pending = self._pending(body.call_id, run)
         decision_id = None if pending is None else pending.decision_id
-        told = f"hook {body.hook_id} at {body.point}: {body.error.message}"
-        self._report(record, run, told=told, cause=f"hook_{body.error.code}", decision_id=decision_id)
+        message = f"hook {body.hook_id} at {body.point}: {body.error.message}"
+        self._report(record, run, message=message, cause=f"hook_{body.error.code}", decision_id=decision_id)
 
     @_STEPS.on(records.SubagentCalled)
     def subagent_called(self, record: Record, body: records.SubagentCalled, run: RunDraft) -> None:
@@ -609,19 +632,19 @@ class StepsDraft:
             # The interruption was reported.
             return
         if pending is not None and failure is not None:
-            told = f"{pending.what}: {failure[1]}"
-            self._report(record, run, told=told, cause=failure[0], decision_id=pending.decision_id)
+            message = f"{pending.what}: {failure[1]}"
+            self._report(record, run, message=message, cause=failure[0], decision_id=pending.decision_id)
         program = self._pending(body.parent_call_id, run)
         if program is not None and failure is not None:
-            told = f"a call in {program.what}: {failure[1]}"
-            self._report(record, run, told=told, cause=failure[0], decision_id=program.decision_id)
+            message = f"a call in {program.what}: {failure[1]}"
+            self._report(record, run, message=message, cause=failure[0], decision_id=program.decision_id)
 
     @_STEPS.on(records.RecoveryEffectFound)
     def effect_found(self, record: Record, body: records.RecoveryEffectFound, run: RunDraft) -> None:
         pending = self._pending(body.call_id, run)
         if pending is not None and body.begun is not False:
-            told = f"{body.tool_name}: the call was interrupted before its result was known"
-            self._report(record, run, told=told, cause="interrupted", decision_id=pending.decision_id)
+            message = f"{body.tool_name}: the call was interrupted before its result was known"
+            self._report(record, run, message=message, cause="interrupted", decision_id=pending.decision_id)
 
     @_STEPS.on(records.RecoveryEffectSettled)
     def effect_settled(self, record: Record, body: records.RecoveryEffectSettled, run: RunDraft) -> None:
@@ -639,40 +662,45 @@ class StepsDraft:
     def answered(self, record: Record, body: records.InputResolved, run: RunDraft) -> None:
         for resolution in body.resolutions:
             request = self.questions.pop(resolution.request_id, None)
-            told = None if request is None else question_outcome(request, resolution)
-            if request is None or told is None:
+            output = None if request is None else question_outcome(request, resolution)
+            if request is None or output is None:
                 continue
             is_answered = resolution.outcome is InputOutcome.ANSWERED
             failure = None if is_answered else (resolution.outcome.value, "No person answered the question.")
             pending = self._settle_call(
-                record, run, call_id=request.action.call_id, result=told.value, failure=failure
+                record, run, call_id=request.action.call_id, result=output.value, failure=failure
             )
             if pending is not None and failure is not None:
                 decision_id = pending.decision_id
                 self._report(
-                    record, run, told=failure[1], cause=failure[0], severity=_MINOR, decision_id=decision_id
+                    record,
+                    run,
+                    message=failure[1],
+                    cause=failure[0],
+                    severity=_MINOR,
+                    decision_id=decision_id,
                 )
 
     @_STEPS.on(records.OutputRejected)
     def output_rejected(self, record: Record, body: records.OutputRejected, run: RunDraft) -> None:
         errors = body.errors
-        told = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors)
-        self._reject(record, run, told=f"The answer did not fit its contract: {told}", severity=_WARNING)
+        misses = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors)
+        self._reject(record, run, message=f"The answer did not fit its contract: {misses}", severity=_WARNING)
 
     @_STEPS.on(records.OutputFailed)
     def output_failed(self, record: Record, body: records.OutputFailed, run: RunDraft) -> None:
         attempts = body.attempts
-        told = f"No answer fitted its contract in {attempts} attempts"
+        message = f"No answer fitted its contract in {attempts} attempts"
         if attempts == 1:
-            told = "The answer did not fit its contract, and no repair was allowed"
-        self._reject(record, run, told=told, severity=_CRITICAL)
+            message = "The answer did not fit its contract, and no repair was allowed"
+        self._reject(record, run, message=message, severity=_CRITICAL)
 
-    def _reject(self, record: Record, run: RunDraft, *, told: str, severity: ProblemSeverity) -> None:
+    def _reject(self, record: Record, run: RunDraft, *, message: str, severity: ProblemSeverity) -> None:
         answer = self.answer
         decision_id = None if answer is None or answer.run_id != run.run.id else answer.decision_id
-        self._settle_answer(record, run, error=told)
+        self._settle_answer(record, run, error=message)
         self._report(
-            record, run, told=told, cause="output_contract", severity=severity, decision_id=decision_id
+            record, run, message=message, cause="output_contract", severity=severity, decision_id=decision_id
         )
 
     # helpers
@@ -715,12 +743,12 @@ class StepsDraft:
         record: Record,
         run: RunDraft,
         *,
-        told: str,
+        message: str,
         cause: str,
         severity: ProblemSeverity = ProblemSeverity.WARNING,
         decision_id: str | None = None,
     ) -> None:
-        run.report(problem(record, severity, told=told, cause=cause, decision_id=decision_id))
+        run.report(problem(record, severity, message=message, cause=cause, decision_id=decision_id))
 
 
 _CRITICAL: Final = ProblemSeverity.CRITICAL
@@ -795,7 +823,7 @@ class _Draft:
     def run_started(self, record: Record, body: records.RunStarted) -> None:
         if body.run_id not in self._runs:
             self._run_id = body.run_id
-            self._runs[body.run_id] = begun(body, record.at)
+            self._runs[body.run_id] = begin_run(body, record.at)
 
     @_ON.on(records.SessionForked)
     def forked(self, record: Record, body: records.SessionForked) -> None:
@@ -807,7 +835,7 @@ class _Draft:
         is_early = isinstance(body, records.RunFailed | records.RunCancelled)
         unstarted = body.unstarted if is_early else None
         if unstarted is not None and run_id_of(record) not in self._runs:
-            self._runs[unstarted.run_id] = begun(unstarted, record.at)
+            self._runs[unstarted.run_id] = begin_run(unstarted, record.at)
         run = self._run_of(record)
         if run is not None and run.is_open:
             self._steps.end(record, run)

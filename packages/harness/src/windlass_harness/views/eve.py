@@ -18,6 +18,7 @@ from windlass_protocol import (
     RunMode,
     StepPlace,
 )
+from windlass_protocol.bodies import Part, read_body
 
 EVE_TYPES: Final = frozenset(
     {"session.started", "session.waiting", "session.completed", "session.failed"}
@@ -41,6 +42,28 @@ _OF_STARTED: Final = ("runtime", "invocation")
 _FIRST: Final = StepPlace.model_construct(sequence=0, step_index=0, turn_id="turn_0")
 Shown = tuple[str, JsonObject]
 """The type and the data of an event."""
+
+
+class _Call(Part, frozen=True, kw_only=True):
+    """An action, or the result of one."""
+
+    call_id: str
+
+
+class _Request(Part, frozen=True, kw_only=True):
+    """A request to people."""
+
+    request_id: str
+    action: _Call
+    kind: str | None = None
+
+
+class _Resolution(Part, frozen=True, kw_only=True):
+    """The end of a request."""
+
+    request_id: str
+    outcome: str
+    kind: str | None = None
 
 
 class EveGrammar:
@@ -85,7 +108,7 @@ class EveGrammar:
         for request in requests:
             self._note_request(request.request_id, request.action.call_id, request.kind)
 
-    def placed(self, data: JsonObject) -> JsonObject:
+    def with_position(self, data: JsonObject) -> JsonObject:
         """Return data with the turn and step of this grammar."""
         if self.place is None or "turnId" not in data:
             return data
@@ -100,8 +123,8 @@ class EveGrammar:
             case "input.resolved":
                 yield from self._resolve(data)
             case "turn.cancelled":
-                words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
-                yield from self._within_turn("turn.failed", {**data, **words})
+                error: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
+                yield from self._within_turn("turn.failed", {**data, **error})
             case "session.started":
                 yield kind, _session_data(data)
             case "turn.waiting":
@@ -121,7 +144,7 @@ class EveGrammar:
             yield from self._calls(held[0][1], held[1:])
         late, self._late = self._late, []
         for kind, data in late:
-            yield kind, self.placed(data)
+            yield kind, self.with_position(data)
 
     def _take(self, kind: str, data: JsonObject) -> Iterator[Shown]:
         if "parentCallId" in data:
@@ -129,16 +152,15 @@ class EveGrammar:
             return
         if kind == "actions.requested":
             # A later step may have calls with the same ids.
-            self._questions.difference_update(str(one["callId"]) for one in _actions(data))
+            self._questions.difference_update(_call_ids(data))
         if kind == "input.requested" and _is_own(data):
-            for request in _requests(data):
-                call = cast(JsonObject, request["action"])["callId"]
-                self._note_request(str(request["requestId"]), str(call), request.get("kind"))
+            for request in _read_requests(data):
+                self._note_request(request.request_id, request.action.call_id, request.kind)
         if kind == "action.result":
             call_id = _call_of(data)
             if call_id in self._questions:
                 return
-            data = _refused(data)
+            data = _refusal_of(data)
         if kind in _FAILURES and data.get("code") == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
             data = {**data, "code": OUTPUT_NOT_FULFILLED}
         if kind == "actions.requested" or (self._held and kind in _OF_CALLS):
@@ -146,7 +168,7 @@ class EveGrammar:
         elif kind == "action.result" and not self.is_turn_open and data["status"] != "rejected":
             self._late.append((kind, data))
         elif kind == "action.result":
-            yield kind, self.placed(data)
+            yield kind, self.with_position(data)
             self._denied.discard(_call_of(data))
             if not self._denied:
                 yield from self._release()
@@ -161,8 +183,9 @@ class EveGrammar:
             self._questions.add(call_id)
 
     def _resolve(self, data: JsonObject) -> Iterator[Shown]:
-        for resolution in cast(list[JsonObject], data["resolutions"]):
-            request_id = str(resolution["requestId"])
+        for resolution_data in cast(list[JsonObject], data["resolutions"]):
+            resolution = read_body(_Resolution, resolution_data)
+            request_id = resolution.request_id
             call_id = self._calls_by_request.pop(request_id, None)
             if any(request_id in _ids(held) for held in self._held):
                 # The answer came while other calls of the step were running: the turn ends here all the same.
@@ -170,8 +193,8 @@ class EveGrammar:
                 yield from self._end_for_people()
             else:
                 self._is_answered = True
-            is_consent = resolution.get("kind") == InputKind.APPROVAL
-            if call_id is not None and is_consent and resolution["outcome"] != InputOutcome.APPROVED:
+            is_consent = resolution.kind == InputKind.APPROVAL
+            if call_id is not None and is_consent and resolution.outcome != InputOutcome.APPROVED:
                 self._denied.add(call_id)
 
     def _release(self) -> Iterator[Shown]:
@@ -193,9 +216,9 @@ class EveGrammar:
         if kind == "subagent.called":
             self._keeps_index = True
         if kind != "turn.started":
-            yield kind, self.placed(data)
-        for one, given in late:
-            yield one, self.placed(given)
+            yield kind, self.with_position(data)
+        for late_kind, late_data in late:
+            yield late_kind, self.with_position(late_data)
         if kind in ("turn.completed", "turn.failed"):
             self.is_turn_open = False
 
@@ -214,28 +237,32 @@ class EveGrammar:
         if self._mode is RunMode.TASK:
             return
         if was_open:
-            yield "turn.completed", self.placed({"sequence": 0, "turnId": ""})
+            yield "turn.completed", self.with_position({"sequence": 0, "turnId": ""})
         yield "session.waiting", {"wait": "next-user-message"}
 
     def _calls(self, requested: JsonObject, held: Sequence[Shown]) -> Iterator[Shown]:
         """Return the calls of a step, their results in the order of the calls, and the requests to people."""
         actions = _actions(requested)
         requests = [data for kind, data in held if kind == "input.requested"]
-        asks = [one for data in requests for one in _requests(data)]
-        own = [one for data in requests if _is_own(data) for one in _requests(data)]
-        asked = [cast(JsonObject, request["action"])["callId"] for request in own]
-        shown: list[JsonValue] = [self._action(one) for one in actions if one["callId"] not in asked]
+        asks = [request for data in requests for request in _requests(data)]
+        own = [request for data in requests if _is_own(data) for request in _read_requests(data)]
+        asked_call_ids = [request.action.call_id for request in own]
+        order = _call_ids(requested)
+        shown: list[JsonValue] = [
+            self._action(action)
+            for call_id, action in zip(order, actions, strict=True)
+            if call_id not in asked_call_ids
+        ]
         if shown:
-            yield "actions.requested", self.placed({**requested, "actions": shown})
-        order = [action["callId"] for action in actions]
+            yield "actions.requested", self.with_position({**requested, "actions": shown})
         results = [data for kind, data in held if kind == "action.result"]
         for data in sorted(results, key=lambda data: order.index(_call_of(data))):
-            yield "action.result", self.placed(data)
+            yield "action.result", self.with_position(data)
         for kind, data in held:
             if kind == "step.completed":
-                yield kind, self.placed(data)
+                yield kind, self.with_position(data)
         if asks:
-            yield "input.requested", self.placed({**requests[0], "requests": [*asks]})
+            yield "input.requested", self.with_position({**requests[0], "requests": [*asks]})
 
     def _action(self, action: JsonObject) -> JsonObject:
         return {**action, **self._actions.get(str(action.get("name")), {})}
@@ -263,19 +290,27 @@ def _requests(data: JsonObject) -> list[JsonObject]:
     return cast(list[JsonObject], data["requests"])
 
 
-def _ids(held: Shown) -> list[JsonValue]:
+def _read_requests(data: JsonObject) -> list[_Request]:
+    return [read_body(_Request, request) for request in _requests(data)]
+
+
+def _ids(held: Shown) -> list[str]:
     kind, data = held
-    return [one["requestId"] for one in _requests(data)] if kind == "input.requested" else []
+    return [request.request_id for request in _read_requests(data)] if kind == "input.requested" else []
+
+
+def _call_ids(data: JsonObject) -> list[str]:
+    return [read_body(_Call, action).call_id for action in _actions(data)]
 
 
 def _call_of(data: JsonObject) -> str:
-    return str(cast(JsonObject, data["result"])["callId"])
+    return read_body(_Call, cast(JsonObject, data["result"])).call_id
 
 
-def _refused(data: JsonObject) -> JsonObject:
+def _refusal_of(data: JsonObject) -> JsonObject:
     """Return the result of a call with the code of eve if a person refused it."""
     error = data.get("error")
     if data["status"] != "rejected" or not isinstance(error, dict) or error.get("code") != "denied":
         return data
-    told: JsonObject = {"code": EXECUTION_DENIED, "message": error.get("message") or DENIED}
-    return {**data, "error": told, "result": {**cast(JsonObject, data["result"]), "output": told}}
+    denial: JsonObject = {"code": EXECUTION_DENIED, "message": error.get("message") or DENIED}
+    return {**data, "error": denial, "result": {**cast(JsonObject, data["result"]), "output": denial}}

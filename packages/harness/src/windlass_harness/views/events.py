@@ -9,6 +9,11 @@ from windlass_harness.views.stream import CallRequested, CallSettled, Change, Te
 from windlass_protocol import Event, EventMeta, JsonObject, SSEEvent, SSEEventType
 from windlass_protocol.generated import records
 
+SLIM_TYPES: Final = frozenset({"message.appended", "reasoning.appended", "action.input.appended"})
+"""Text deltas: a feed of slim deltas sends them short."""
+SHARED_FIELDS: Final = frozenset({"sequence", "stepIndex", "turnId"})
+"""Fields in the data of a text delta that the next ones of its step share with it."""
+
 
 def to_event(record: Record) -> Event:
     """Return the feed event of a record."""
@@ -37,11 +42,11 @@ def to_sse(event: Event, changes: Iterable[Change]) -> tuple[SSEEvent, ...]:
     is repeated as that of its turn and its session, with the same code. A stream ends at `done`.
     """
     passed_on = _PASSED_ON.get(event.type)
-    shown = [one for change in changes for one in _shown(change)]
+    shown = [event_part for change in changes for event_part in _events_of(change)]
     return tuple(shown) if passed_on is None else (*shown, *passed_on(event))
 
 
-def _shown(change: Change) -> Iterable[SSEEvent]:
+def _events_of(change: Change) -> Iterable[SSEEvent]:
     match change:
         case TextDelta(kind="text"):
             name = records.MessageCompleted.TYPE if change.is_whole else None
@@ -69,7 +74,7 @@ def _error_and_done(event: Event) -> Iterable[SSEEvent]:
     yield from _done(event)
 
 
-def _exhausted(event: Event) -> Iterable[SSEEvent]:
+def _budget_events(event: Event) -> Iterable[SSEEvent]:
     yield SSEEvent(type=SSEEventType.BUDGET_EXHAUSTED, event=event.type, payload=event.data)
     yield from _done(event)
 
@@ -102,7 +107,7 @@ _PASSED_ON: Final[dict[str, Callable[[Event], Iterable[SSEEvent]]]] = {
     records.RunCompleted.TYPE: _done,
     records.RunFailed.TYPE: _done,
     records.RunCancelled.TYPE: _done,
-    records.RunBudgetExhausted.TYPE: _exhausted,
+    records.RunBudgetExhausted.TYPE: _budget_events,
     records.SessionWaiting.TYPE: _done,
     records.SessionCompleted.TYPE: _done,
 }

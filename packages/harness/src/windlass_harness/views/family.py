@@ -35,23 +35,23 @@ class FamilyDraft:
 
     def __init__(self, children: Iterable[ChildSession], proxied: Iterable[ProxiedRequest]) -> None:
         self.children = {child.session_id: child for child in children}
-        self.proxied = {one.request.request_id: one for one in proxied}
+        self.proxied = {request.request.request_id: request for request in proxied}
 
     def ask(self, body: records.InputRequested, session_id: str) -> None:
         """Add the requests of a session below."""
         for request in body.requests:
-            asked = ProxiedRequest(request, session_id, body.call_id or "")
-            self.proxied[request.request_id] = asked
+            proxied = ProxiedRequest(request, session_id, body.call_id or "")
+            self.proxied[request.request_id] = proxied
 
-    def called(self, body: records.SubagentCalled) -> None:
+    def add_call(self, body: records.SubagentCalled) -> None:
         """Add a call of a subagent."""
         child = ChildSession(body.child_session_id, body.name, body.call_id, body.child_run_id)
         self.children[child.session_id] = child
 
-    def completed(self, body: records.SubagentCompleted) -> None:
+    def end_call(self, body: records.SubagentCompleted) -> None:
         """Apply the end of a subagent; its requests are dropped."""
         child = self.children.get(body.child_session_id or "")
         if child is not None:
             self.children[child.session_id] = replace(child, status=body.status)
-        for asked in [one for one in self.proxied.values() if one.call_id == body.call_id]:
-            del self.proxied[asked.request.request_id]
+        for proxied in [request for request in self.proxied.values() if request.call_id == body.call_id]:
+            del self.proxied[proxied.request.request_id]

@@ -33,11 +33,11 @@ class Gap(ValueError):
         self.session_id = expected.session_id or record.session_id
         self.expected_seq = (expected.seq or 0) + 1
         self.found_seq = record.seq
-        found = f"record {record.seq}"
+        actual = f"record {record.seq}"
         if record.session_id != self.session_id:
-            found += f" of session {record.session_id!r}"
+            actual += f" of session {record.session_id!r}"
         super().__init__(
-            f"expected record {self.expected_seq} of session {self.session_id!r}, found {found}; "
+            f"expected record {self.expected_seq} of session {self.session_id!r}, found {actual}; "
             f"read the session again after record {self.expected_seq - 1}"
         )
 
@@ -124,7 +124,7 @@ def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-VIEW_VERSION: Final = 8
+VIEW_VERSION: Final = 10
 """Increased whenever a fold or a state changes, so that old snapshots are not read."""
 
 

@@ -15,14 +15,14 @@ from typing import Final
 
 from msgspec import UNSET, Struct
 
-from windlass_harness.compaction import Origin, compact, mark
+from windlass_harness.compaction import MessageOrigin, compact, mark
 from windlass_harness.views.payloads import (
-    Place,
+    StepPosition,
+    action_of_intent,
     assistant_message,
     part_of,
-    place_of,
     result_part,
-    started_action,
+    step_position,
     tool_message,
 )
 from windlass_protocol import (
@@ -79,7 +79,7 @@ class Call(State, frozen=True):
     parent_id: str | None = None
     """The call of the program that made it; None if the model requested it."""
 
-    def started(self, body: records.ActionStarted, epoch: int | None) -> "Call":
+    def with_start(self, body: records.ActionStarted, epoch: int | None) -> "Call":
         """Return the call after it was started, or started again."""
         return Call(
             self.call_id,
@@ -97,7 +97,7 @@ class Call(State, frozen=True):
             self.parent_id,
         )
 
-    def ended(self, stage: CallStage, output: ToolOutput) -> "Call":
+    def with_output(self, stage: CallStage, output: ToolOutput) -> "Call":
         """Return the call with its output."""
         return Call(
             self.call_id,
@@ -132,7 +132,7 @@ class OpenStep:
 class Step(Struct, eq=False):
     """An open step while records are applied."""
 
-    place: Place
+    place: StepPosition
     run_id: str | None
     parts: list[AssistantPart] = []
     calls: dict[str, Call] = {}
@@ -144,7 +144,7 @@ class Step(Struct, eq=False):
     def thaw(step: OpenStep) -> "Step":
         """Return a mutable copy of an open step."""
         return Step(
-            Place(step.turn_id, step.step_index),
+            StepPosition(step.turn_id, step.step_index),
             step.run_id,
             parts=list(step.parts),
             calls={call.call_id: call for call in step.calls},
@@ -182,18 +182,18 @@ class Step(Struct, eq=False):
         if call.stage is CallStage.FINISHED:
             return
         self.unfinished += call.stage is CallStage.CLOSED
-        self.calls[body.call_id] = call.started(body, epoch)
+        self.calls[body.call_id] = call.with_start(body, epoch)
 
     def finish(self, call_id: str, output: ToolOutput, *, stage: CallStage = CallStage.FINISHED) -> None:
         """Set the output of a call; the first real one counts."""
         call = self.calls[call_id]
         if call.stage is not CallStage.FINISHED:
             self.unfinished -= call.output is None
-            self.calls[call_id] = call.ended(stage, output)
+            self.calls[call_id] = call.with_output(stage, output)
 
-    def close(self, stages: Set[CallStage], kept: Set[str]) -> list[str]:
+    def close(self, stages: Set[CallStage], exempt: Set[str]) -> list[str]:
         """Close the calls in these stages, except the kept ones; return their ids."""
-        closed = [call for call in self.calls.values() if call.stage in stages and call.call_id not in kept]
+        closed = [call for call in self.calls.values() if call.stage in stages and call.call_id not in exempt]
         for call in closed:
             text = NOT_EXECUTED if call.stage is CallStage.REQUESTED else INTERRUPTED
             output = ToolOutput(type=ToolOutputType.ERROR_TEXT, value=text)
@@ -291,24 +291,24 @@ class HistoryDraft:
     def receive(self, body: records.MessageReceived) -> None:
         """Add a message: its context texts first, then its text."""
         for text in body.context or ():
-            self._tail.append(mark(UserMessage(content=text), Origin.CONTEXT))
+            self._tail.append(mark(UserMessage(content=text), MessageOrigin.CONTEXT))
         content = tuple(body.parts or ()) or body.message
         if content:
             self._tail.append(UserMessage(content=content))
         self._flush()
 
-    def start_step(self, place: Place, *, run_id: str | None, epoch: int | None = None) -> None:
+    def start_step(self, position: StepPosition, *, run_id: str | None, epoch: int | None = None) -> None:
         """Start an answer; an unfinished answer of another attempt is given up."""
         self.give_up()
-        self._append(Step(place, run_id, epoch=epoch))
+        self._append(Step(position, run_id, epoch=epoch))
 
-    def reason(self, place: Place, part: ReasoningPart, *, run_id: str | None) -> None:
+    def reason(self, position: StepPosition, part: ReasoningPart, *, run_id: str | None) -> None:
         """Add reasoning of the model."""
-        self._writing(place, run_id).parts.append(part)
+        self._writing(position, run_id).parts.append(part)
 
-    def say(self, place: Place, parts: Sequence[AssistantPart], *, run_id: str | None) -> None:
+    def say(self, position: StepPosition, parts: Sequence[AssistantPart], *, run_id: str | None) -> None:
         """Add parts of the model's answer; parts that were added before are skipped."""
-        step = self._writing(place, run_id)
+        step = self._writing(position, run_id)
         if any(isinstance(part, ReasoningPart) for part in parts):
             step.parts = [part for part in step.parts if not isinstance(part, ReasoningPart)]
         for part in parts:
@@ -317,20 +317,20 @@ class HistoryDraft:
             else:
                 step.parts.append(part)
 
-    def request(self, place: Place, parts: Iterable[ToolCallPart], *, run_id: str | None) -> None:
+    def request(self, position: StepPosition, parts: Iterable[ToolCallPart], *, run_id: str | None) -> None:
         """Add the calls of the unfinished answer."""
-        step = self._writing(place, run_id)
+        step = self._writing(position, run_id)
         for part in parts:
             self._add_call(step, part)
 
     def request_for(
-        self, parent_id: str, place: Place, parts: Iterable[ToolCallPart], *, run_id: str | None
+        self, parent_id: str, position: StepPosition, parts: Iterable[ToolCallPart], *, run_id: str | None
     ) -> None:
         """Add the calls of a program to the step of its own call."""
         steps = self._by_call.get(parent_id)
         for part in parts:
             if steps is None:
-                self._adopt(part, place, run_id)
+                self._adopt(part, position, run_id)
             else:
                 self._add_call(steps[-1], part, parent_id)
 
@@ -352,7 +352,7 @@ class HistoryDraft:
         """Add calls that appear only in requests to people to their step."""
         for request in body.requests:
             if request.action.call_id not in self._by_call:
-                self._adopt(part_of(request.action), place_of(body), run_id)
+                self._adopt(part_of(request.action), step_position(body), run_id)
 
     def start_call(
         self, body: records.ActionStarted, *, run_id: str | None, epoch: int | None = None
@@ -360,7 +360,7 @@ class HistoryDraft:
         """Apply the intent of a call, even if the call was never requested."""
         steps = self._by_call.get(body.call_id)
         if steps is None:
-            step = self._adopt(part_of(started_action(body)), place_of(body), run_id)
+            step = self._adopt(part_of(action_of_intent(body)), step_position(body), run_id)
         else:
             step = steps[-1]
         step.start(body, epoch=epoch)
@@ -371,10 +371,10 @@ class HistoryDraft:
         if steps is None:
             self._settle(call_id, output)
             return
-        place = steps[-1].place
+        position = steps[-1].place
         for step in steps:
             # Attempts of one step that request the same call share its effect.
-            if step.place == place:
+            if step.place == position:
                 step.finish(call_id, output)
         self._flush()
 
@@ -385,9 +385,9 @@ class HistoryDraft:
         self._settle(call_id, output)
         self._flush()
 
-    def complete_step(self, place: Place, *, run_id: str | None) -> None:
+    def complete_step(self, position: StepPosition, *, run_id: str | None) -> None:
         """Apply the end of an answer."""
-        self._writing(place, run_id).is_answered = True
+        self._writing(position, run_id).is_answered = True
         self.unanswered = None
         self._flush()
 
@@ -405,9 +405,9 @@ class HistoryDraft:
             self._forget(step)
         self._flush()
 
-    def close_turn(self, turn_id: str, kept: Set[str] = frozenset()) -> Set[str]:
+    def close_turn(self, turn_id: str, exempt: Set[str] = frozenset()) -> Set[str]:
         """End the steps of a turn, except the kept calls; return the closed calls."""
-        return self._close([step for step in self._steps() if step.place.turn_id == turn_id], kept)
+        return self._close([step for step in self._steps() if step.place.turn_id == turn_id], exempt)
 
     def close_run(self, run_id: str | None) -> Set[str]:
         """End the steps of a run, and those without a run; return the closed calls."""
@@ -444,10 +444,10 @@ class HistoryDraft:
     def _steps(self) -> list[Step]:
         return [item for item in self._tail if isinstance(item, Step)]
 
-    def _close(self, steps: list[Step], kept: Set[str] = frozenset()) -> Set[str]:
+    def _close(self, steps: list[Step], exempt: Set[str] = frozenset()) -> Set[str]:
         if self.unanswered in steps:
             self.give_up()
-        closed = {call_id for step in steps for call_id in step.close(_WITHOUT_RESULT, kept)}
+        closed = {call_id for step in steps for call_id in step.close(_WITHOUT_RESULT, exempt)}
         self._flush()
         return closed
 
@@ -458,19 +458,19 @@ class HistoryDraft:
         if not step.is_answered:
             self.unanswered = step
 
-    def _writing(self, place: Place, run_id: str | None) -> Step:
+    def _writing(self, position: StepPosition, run_id: str | None) -> Step:
         """Return the unfinished answer; a new one if it belongs to another step."""
         step = self.unanswered
-        if step is not None and step.place == place:
+        if step is not None and step.place == position:
             return step
-        self.start_step(place, run_id=run_id)
-        return self._writing(place, run_id)
+        self.start_step(position, run_id=run_id)
+        return self._writing(position, run_id)
 
-    def _adopt(self, part: ToolCallPart, place: Place, run_id: str | None) -> Step:
+    def _adopt(self, part: ToolCallPart, position: StepPosition, run_id: str | None) -> Step:
         """Add a call to its step; to a new step if that one is no longer open."""
-        step = next((step for step in reversed(self._steps()) if step.place == place), None)
+        step = next((step for step in reversed(self._steps()) if step.place == position), None)
         if step is None:
-            step = Step(place, run_id, is_answered=True)
+            step = Step(position, run_id, is_answered=True)
             self._append(step)
         self._add_call(step, part)
         return step

@@ -52,6 +52,7 @@ def narrate(run: DecisionRun) -> str:
 
 
 def summarize_run(run: DecisionRun) -> RunSummary:
+    """Return the summary of a run: its counts, its key decisions and its problems, in words."""
     metrics = run.metrics
     decided = metrics.successful_decisions + metrics.failed_decisions
     key = [decision for decision in run.decisions if _has_failed(decision) or _is_excellent(decision)]

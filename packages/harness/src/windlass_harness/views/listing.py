@@ -6,6 +6,7 @@ needed.
 """
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -14,10 +15,11 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from windlass_harness.times import elapsed_ms
+from windlass_harness.views.fold import types_of
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.generated import records
 from windlass_protocol.limits import BIDI_CONTROLS
 
 TITLE_CHARS_MAX: Final = 120
@@ -27,56 +29,56 @@ TAG_CHARS_MAX: Final = 64
 WORD_CHARS_MAX: Final = 32
 """Length of an indexed word and of a search word."""
 RUN_STATUSES: Final = {
-    "run.started": RunStatus.RUNNING,
-    "run.resumed": RunStatus.RUNNING,
-    "run.waiting": RunStatus.WAITING,
-    "run.cancel_requested": RunStatus.CANCELLING,
+    records.RunStarted.TYPE: RunStatus.RUNNING,
+    records.RunResumed.TYPE: RunStatus.RUNNING,
+    records.RunWaiting.TYPE: RunStatus.WAITING,
+    records.RunCancelRequested.TYPE: RunStatus.CANCELLING,
     **RUN_ENDS,
 }
 """The records that change the status of a run, with the new status."""
-RECORDS_OF_STEPS: Final = frozenset(
-    {
-        "step.started",
-        "step.retrying",
-        "step.completed",
-        "step.failed",
-        "reasoning.completed",
-        "message.completed",
-        "actions.requested",
-        "action.started",
-        "action.result",
-        "policy.decided",
-        "hook.invoked",
-        "hook.completed",
-        "hook.failed",
-        "agent.resolved",
-        "compaction.requested",
-        "compaction.completed",
-        "compaction.failed",
-    }
+RECORDS_OF_STEPS: Final = types_of(
+    records.StepStarted,
+    records.StepRetrying,
+    records.StepCompleted,
+    records.StepFailed,
+    records.ReasoningCompleted,
+    records.MessageCompleted,
+    records.ActionsRequested,
+    records.ActionStarted,
+    records.ActionResult,
+    records.PolicyDecided,
+    records.HookInvoked,
+    records.HookCompleted,
+    records.HookFailed,
+    records.AgentResolved,
+    records.CompactionRequested,
+    records.CompactionCompleted,
+    records.CompactionFailed,
 )
 """The records that a run may write at each step."""
-_UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{BIDI_CONTROLS}]")
+_UNSEEN: Final = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{BIDI_CONTROLS}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset(
     {
         *RUN_STATUSES,
-        "message.received",
-        "session.forked",
-        "input.requested",
-        "recovery.started",
-        "feedback.given",
+        records.MessageReceived.TYPE,
+        records.SessionForked.TYPE,
+        records.InputRequested.TYPE,
+        records.RecoveryStarted.TYPE,
+        records.FeedbackGiven.TYPE,
     }
 )
-RECORDS_WITH_WORDS: Final = frozenset(
-    {"message.received", "message.completed", "actions.requested", "input.requested", "input.resolved"}
+RECORDS_WITH_WORDS: Final = types_of(
+    records.MessageReceived,
+    records.MessageCompleted,
+    records.ActionsRequested,
+    records.InputRequested,
+    records.InputResolved,
 )
 """The records with text that a search finds."""
-_WORD: Final = lazy_pattern(r"[^\W_]+")
+_WORD: Final = re.compile(r"[^\W_]+")
 """A word; an underscore separates words, so that the parts of a tool name are found."""
-_IDEOGRAPH: Final = lazy_pattern(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
+_IDEOGRAPH: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 """A character of Chinese or Japanese, which have no blanks between words: each is a word."""
 _CALLED: Final = ("toolName", "name", "subagentName", "remoteAgentName")
 """The fields of a requested action with the name of what it calls."""
@@ -98,7 +100,7 @@ class Entry(Protocol):
 
 
 @sealed
-class RunTold:
+class RunNews:
     """The new status of a run."""
 
     run_id: str
@@ -124,7 +126,7 @@ class RunTold:
 
 
 @sealed
-class FeedbackTold:
+class FeedbackNews:
     """What a person said of a run."""
 
     run_id: str
@@ -133,7 +135,7 @@ class FeedbackTold:
 
 
 @sealed
-class RunFacts:
+class ListedRun:
     """What lists show of a run besides its ids."""
 
     status: RunStatus = RunStatus.PENDING
@@ -186,36 +188,36 @@ class RunFacts:
     def cost_micros(self) -> int:
         return 0 if self.usage is None else self.usage.cost_micros or 0
 
-    def after(self, told: RunTold) -> "RunFacts":
+    def after(self, change: RunNews) -> "ListedRun":
         """Return the facts after a new status."""
-        found = replace(
-            self, status=told.status, waits_on=told.waits_on, output=told.output, error=told.error
+        facts = replace(
+            self, status=change.status, waits_on=change.waits_on, output=change.output, error=change.error
         )
-        if told.begins or told.is_unstarted:
-            found = replace(
-                found,
-                started_at=told.at if told.begins else None,
-                agent_id=told.agent_id or self.agent_id,
-                fingerprint=told.fingerprint or self.fingerprint,
-                input=told.input or self.input,
-                tags=told.tags or self.tags,
+        if change.begins or change.is_unstarted:
+            facts = replace(
+                facts,
+                started_at=change.at if change.begins else None,
+                agent_id=change.agent_id or self.agent_id,
+                fingerprint=change.fingerprint or self.fingerprint,
+                input=change.input or self.input,
+                tags=change.tags or self.tags,
             )
-        if told.status in _ENDED:
-            return replace(found, ended_at=told.at, usage=told.usage)
-        return found if told.usage is None else replace(found, usage=told.usage)
+        if change.status in _ENDED:
+            return replace(facts, ended_at=change.at, usage=change.usage)
+        return facts if change.usage is None else replace(facts, usage=change.usage)
 
-    def and_more(self, told: "Told", run_id: str) -> "RunFacts":
+    def and_more(self, news: "SessionNews", run_id: str) -> "ListedRun":
         """Return the facts with the crashes and the feedback of a run."""
-        found = replace(self, crashes=self.crashes + told.interrupted.count(run_id))
-        for one in told.feedback:
-            if one.run_id == run_id:
-                tags = tuple(dict.fromkeys((*found.tags, *one.tags)))[:TAGS_MAX]
-                found = replace(found, rating=one.rating or found.rating, tags=tags)
-        return found
+        facts = replace(self, crashes=self.crashes + news.interrupted.count(run_id))
+        for feedback in news.feedback:
+            if feedback.run_id == run_id:
+                tags = tuple(dict.fromkeys((*facts.tags, *feedback.tags)))[:TAGS_MAX]
+                facts = replace(facts, rating=feedback.rating or facts.rating, tags=tags)
+        return facts
 
 
 @sealed
-class Told:
+class SessionNews:
     """New facts about a session."""
 
     at: str
@@ -232,18 +234,18 @@ class Told:
     predecessor: str | None = None
     """The session that this one was copied from."""
     predecessor_seq: int | None = None
-    runs: tuple[RunTold, ...] = ()
+    runs: tuple[RunNews, ...] = ()
     interrupted: tuple[str, ...] = ()
     """Runs that a process took over after a crash, one for each time."""
-    feedback: tuple[FeedbackTold, ...] = ()
+    feedback: tuple[FeedbackNews, ...] = ()
 
     @property
     def noted(self) -> set[str]:
         """The runs with crashes or feedback."""
-        return {*self.interrupted, *(one.run_id for one in self.feedback)}
+        return {*self.interrupted, *(feedback.run_id for feedback in self.feedback)}
 
 
-def told_by(entries: Iterable[Entry]) -> Told | None:
+def news_of(entries: Iterable[Entry]) -> SessionNews | None:
     """Return the facts that records add about their session; None if they add none."""
     draft: _Draft | None = None
     for entry in entries:
@@ -254,7 +256,7 @@ def told_by(entries: Iterable[Entry]) -> Told | None:
     return None if draft is None else draft.freeze()
 
 
-def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:
+def news_of_start(body: Mapping[str, JsonValue], at: str) -> SessionNews:
     """Return the facts that a start request adds about its session."""
     draft = _Draft(at)
     draft.begin(body)
@@ -269,39 +271,39 @@ class RunsFold:
     """
 
     def __init__(self) -> None:
-        self.runs: dict[str, RunFacts] = {}
+        self.runs: dict[str, ListedRun] = {}
         self._copied: set[str] = set()
 
     def apply(self, entries: Iterable[Entry]) -> None:
         """Apply the records of an append."""
-        told = told_by(entries)
-        if told is None:
+        news = news_of(entries)
+        if news is None:
             return
-        if told.predecessor is not None:
+        if news.predecessor is not None:
             self._copied |= self.runs.keys()
             self.runs.clear()
-        for run in told.runs:
-            known = self.runs.get(run.run_id, _UNKNOWN if run.begins or run.is_unstarted else None)
-            if known is not None and run.run_id not in self._copied:
-                self.runs[run.run_id] = known.after(run)
-        for run_id in told.noted & self.runs.keys():
-            self.runs[run_id] = self.runs[run_id].and_more(told, run_id)
+        for run in news.runs:
+            facts = self.runs.get(run.run_id, _UNKNOWN if run.begins or run.is_unstarted else None)
+            if facts is not None and run.run_id not in self._copied:
+                self.runs[run.run_id] = facts.after(run)
+        for run_id in news.noted & self.runs.keys():
+            self.runs[run_id] = self.runs[run_id].and_more(news, run_id)
 
 
-def title_of(said: Mapping[str, JsonValue]) -> str:
+def title_of(message: Mapping[str, JsonValue]) -> str:
     """Return a message as one short line that is safe to show."""
-    text = said.get("message")
-    words = text if isinstance(text, str) else ""
-    parts = said.get("parts")
-    if not words and isinstance(parts, list):
+    text = message.get("message")
+    title = text if isinstance(text, str) else ""
+    parts = message.get("parts")
+    if not title and isinstance(parts, list):
         texts = (part.get("text") for part in parts if isinstance(part, dict))
-        words = " ".join(text for text in texts if isinstance(text, str))
-    return line_of(words)
+        title = " ".join(text for text in texts if isinstance(text, str))
+    return line_of(title)
 
 
-def line_of(words: str) -> str:
+def line_of(text: str) -> str:
     """Return a text as one short line that is safe to show."""
-    line = " ".join(_UNSEEN.sub("", words[: TITLE_CHARS_MAX * 8]).split())
+    line = " ".join(_UNSEEN.sub("", text[: TITLE_CHARS_MAX * 8]).split())
     return line if len(line) <= TITLE_CHARS_MAX else line[: TITLE_CHARS_MAX - 1] + "…"
 
 
@@ -329,19 +331,19 @@ def words_of_record(kind: str, data: JsonValue) -> tuple[str, ...]:
 
 def _texts(kind: str, data: dict[str, JsonValue]) -> Iterator[str]:
     match kind:
-        case "message.received" | "message.completed":
+        case records.MessageReceived.TYPE | records.MessageCompleted.TYPE:
             yield from _strings(data, ("message",))
             for part in _objects(data, "parts"):
                 if part.get("type") == "text":
                     yield from _strings(part, ("text",))
-        case "actions.requested":
+        case records.ActionsRequested.TYPE:
             for action in _objects(data, "actions"):
                 yield from _strings(action, _CALLED)
-        case "input.requested":
+        case records.InputRequested.TYPE:
             for request in _objects(data, "requests"):
                 if request.get("kind") == "question":
                     yield from _strings(request, ("prompt",))
-        case "input.resolved":
+        case records.InputResolved.TYPE:
             for resolution in _objects(data, "resolutions"):
                 response = resolution.get("response")
                 if isinstance(response, dict):
@@ -352,9 +354,9 @@ def _texts(kind: str, data: dict[str, JsonValue]) -> Iterator[str]:
 
 def _objects(data: Mapping[str, JsonValue], name: str) -> Iterator[dict[str, JsonValue]]:
     value = data.get(name)
-    for one in value if isinstance(value, list) else ():
-        if isinstance(one, dict):
-            yield one
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield item
 
 
 def _strings(data: Mapping[str, JsonValue], names: Iterable[str]) -> Iterator[str]:
@@ -365,16 +367,32 @@ def _strings(data: Mapping[str, JsonValue], names: Iterable[str]) -> Iterator[st
 
 
 def content_hashes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return the hashes of the contents that records refer to."""
-    refs = (entry.data.get("contentRef") for entry in entries)
+    """Return the hashes of the contents that records refer to in results of resolvers and in messages."""
+    refs = (ref for entry in entries for ref in (entry.data.get("contentRef"), *_parts_content(entry.data)))
     hashes = (ref.get("hash") for ref in refs if isinstance(ref, dict))
-    return tuple(dict.fromkeys(one for one in hashes if isinstance(one, str)))
+    return tuple(dict.fromkeys(digest for digest in hashes if isinstance(digest, str)))
+
+
+def _parts_content(data: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """Return the references of images and files: those of a message, and of the messages of a fork."""
+    messages = data.get("messages")
+    of_messages = [
+        message.get("content")
+        for message in (messages if isinstance(messages, list) else ())
+        if isinstance(message, dict)
+    ]
+    return [
+        part.get("content")
+        for parts in (data.get("parts"), *of_messages)
+        for part in (parts if isinstance(parts, list) else ())
+        if isinstance(part, dict)
+    ]
 
 
 _ENDED: Final = frozenset(RUN_ENDS.values())
-_SILENT: Final = frozenset({"run.started", "run.resumed", "run.cancel_requested"})
+_SILENT: Final = types_of(records.RunStarted, records.RunResumed, records.RunCancelRequested)
 """Records of runs that neither end nor wait."""
-_UNKNOWN: Final = RunFacts()
+_UNKNOWN: Final = ListedRun()
 
 
 class _Draft:
@@ -405,14 +423,14 @@ class _Draft:
         self.root: str | None = None
         self.predecessor: str | None = None
         self.seq: int | None = None
-        self.runs: list[RunTold] = []
+        self.runs: list[RunNews] = []
         self.interrupted: list[str] = []
-        self.feedback: list[FeedbackTold] = []
+        self.feedback: list[FeedbackNews] = []
         self.asked: Mapping[str, JsonValue] | None = None
         """The newest request to a person."""
 
-    def freeze(self) -> Told:
-        return Told(
+    def freeze(self) -> SessionNews:
+        return SessionNews(
             self.at,
             self.since,
             self.title,
@@ -430,20 +448,20 @@ class _Draft:
     def apply(self, entry: Entry) -> None:
         self.at = entry.at
         match entry.type:
-            case "message.received":
+            case records.MessageReceived.TYPE:
                 self.say(entry)
-            case "session.forked":
+            case records.SessionForked.TYPE:
                 self.fork(entry)
-            case "input.requested":
+            case records.InputRequested.TYPE:
                 self.asked = next(_objects(entry.data, "requests"), None)
-            case "recovery.started":
+            case records.RecoveryStarted.TYPE:
                 self.interrupted.append(_text(entry.data, "runId") or entry.run_id or "")
-            case "feedback.given":
+            case records.FeedbackGiven.TYPE:
                 rating = {"up": 1, "down": -1}.get(_text(entry.data, "thumb") or "", 0)
                 run_id = _text(entry.data, "runId") or entry.run_id or ""
-                self.feedback.append(FeedbackTold(run_id, rating, tags_of(entry.data)))
+                self.feedback.append(FeedbackNews(run_id, rating, tags_of(entry.data)))
             case kind:
-                if kind == "run.started":
+                if kind == records.RunStarted.TYPE:
                     self.begin(entry.data)
                 self.runs.append(self.run(entry))
 
@@ -478,27 +496,27 @@ class _Draft:
             # A playground run belongs to the session that it was made from, as its predecessor says too.
             self.parent = self.parent or _text(origin, "sessionId")
 
-    def run(self, entry: Entry) -> RunTold:
+    def run(self, entry: Entry) -> RunNews:
         """Return the new status of a run."""
         data, usage, unstarted = entry.data, entry.data.get("usage"), entry.data.get("unstarted")
         began = unstarted if isinstance(unstarted, dict) else data
         error, metadata = data.get("error"), began.get("metadata")
-        waits_on = _text(data, "on") if entry.type == "run.waiting" else None
-        asked = self.asked if waits_on == "input" else None
-        if asked is not None and asked.get("kind") == "recovery":
+        waits_on = _text(data, "on") if entry.type == records.RunWaiting.TYPE else None
+        request = self.asked if waits_on == "input" else None
+        if request is not None and request.get("kind") == "recovery":
             waits_on = "recovery"
-        return RunTold(
+        return RunNews(
             _text(data, "runId") or entry.run_id or "",
             RUN_STATUSES[entry.type],
             entry.at,
             agent_id=_text(began, "agentId") or entry.agent_id,
-            begins=entry.type == "run.started",
+            begins=entry.type == records.RunStarted.TYPE,
             usage=Usage.model_validate(usage, by_alias=True, by_name=False)
             if isinstance(usage, dict)
             else None,
             is_unstarted=unstarted is not None,
             fingerprint=_text(began, "packageFingerprint") or "",
-            output="" if entry.type in _SILENT else _output(data, asked),
+            output="" if entry.type in _SILENT else _output(data, request),
             waits_on=waits_on,
             error=_text(error, "kind") if isinstance(error, dict) else None,
             tags=tags_of(metadata if isinstance(metadata, dict) else {}),
@@ -512,13 +530,13 @@ def tags_of(data: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in texts if 0 < len(tag) <= TAG_CHARS_MAX))[:TAGS_MAX]
 
 
-def _output(data: Mapping[str, JsonValue], asked: Mapping[str, JsonValue] | None) -> str:
+def _output(data: Mapping[str, JsonValue], request: Mapping[str, JsonValue] | None) -> str:
     """Return the first words of what a run says at its end, or of what it waits for."""
     error = data.get("error")
     if isinstance(error, dict):
         return line_of(_text(error, "message") or "")
-    if asked is not None:
-        return line_of(_text(asked, "prompt") or "")
+    if request is not None:
+        return line_of(_text(request, "prompt") or "")
     structured = data.get("structuredOutput")
     text = _text(data, "output") or ("" if structured is None else json.dumps(structured, ensure_ascii=False))
     return line_of(text or _text(data, "reason") or "")

@@ -78,7 +78,7 @@ def result_name(result: records.RuntimeActionResult) -> str:
     return result.subagent_name if isinstance(result, records.SubagentActionResult) else LOAD_SKILL
 
 
-def started_action(body: records.ActionStarted) -> records.ToolCallAction:
+def action_of_intent(body: records.ActionStarted) -> records.ToolCallAction:
     """Return the call of an intent that no request announced."""
     arguments = or_none(body.arguments)
     return records.ToolCallAction(
@@ -175,8 +175,8 @@ assistant_message: Final = maker(AssistantMessage, "content")
 tool_message: Final = maker(ToolMessage, "content")
 
 
-class Place(Struct, frozen=True, gc=False):
-    """A step: the turn, and the number of the step in it. A retry of the step has the same place."""
+class StepPosition(Struct, frozen=True, gc=False):
+    """A step: the turn, and the number of the step in it. A retry has the same position."""
 
     turn_id: str
     step_index: int
@@ -191,12 +191,12 @@ class OfStep(Protocol):
     def step_index(self) -> int: ...
 
 
-def place_of(body: OfStep) -> Place:
+def step_position(body: OfStep) -> StepPosition:
     """Return the step that a record is about."""
-    return Place(body.turn_id, body.step_index)
+    return StepPosition(body.turn_id, body.step_index)
 
 
-def said_parts(body: records.MessageCompleted) -> Sequence[AssistantPart]:
+def answer_parts(body: records.MessageCompleted) -> Sequence[AssistantPart]:
     """Return text of the model as parts of its answer."""
     if body.parts:
         return body.parts

@@ -64,7 +64,7 @@ class DeliveryState:
 
 
 @mutable
-class Deliveries:
+class DeliveryStates:
     """The deliveries of a session; records are applied one by one."""
 
     by_id: dict[str, DeliveryState] = field(default_factory=dict[str, DeliveryState])
@@ -123,10 +123,10 @@ class Deliveries:
         if delivery_id not in self.open_ids:
             return
         del self.open_ids[delivery_id]
-        known = self.by_id[delivery_id]
-        self.by_id[delivery_id] = replace(known, stage=stage, receipt=receipt, error=error, reason=reason)
-        if stage is DeliveryStage.FAILED and known.dedupe_key is not None:
-            del self.keys[known.dedupe_key]
+        delivery = self.by_id[delivery_id]
+        self.by_id[delivery_id] = replace(delivery, stage=stage, receipt=receipt, error=error, reason=reason)
+        if stage is DeliveryStage.FAILED and delivery.dedupe_key is not None:
+            del self.keys[delivery.dedupe_key]
 
 
 DELIVERY_BODIES: Final = (
@@ -265,8 +265,8 @@ def run_id_of(record: Record) -> str | None:
         body = record.body
     except BodyError:
         # A fold refuses the record; a feed finds it all the same.
-        named = record.data.get("runId")
-        return named if isinstance(named, str) else record.run_id
+        run_id = record.data.get("runId")
+        return run_id if isinstance(run_id, str) else record.run_id
     return body.run_id if isinstance(body, _OF_RUN) else record.run_id
 
 

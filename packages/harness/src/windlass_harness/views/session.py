@@ -14,11 +14,11 @@ from windlass_harness.views.fold import START, Handlers, Position, types_of
 from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
 from windlass_harness.views.payloads import (
     SKIPPED,
-    Place,
+    answer_parts,
     content_model,
     part_of,
     question_outcome,
-    said_parts,
+    step_position,
     thought_part,
     tool_output,
 )
@@ -58,15 +58,15 @@ class Resolved:
     run_id: str | None = None
 
 
-def resolved_key(agent_id: str, resolver: str) -> str:
+def resolution_key(agent_id: str, resolver: str) -> str:
     """Return the key of the result of an agent's resolver in a session."""
     return f"{agent_id}/{resolver}"
 
 
-def resolved_by(body: records.AgentResolved, *, agent_id: str, run_id: str | None) -> dict[str, Resolved]:
+def resolution_of(body: records.AgentResolved, *, agent_id: str, run_id: str | None) -> dict[str, Resolved]:
     """Return the result of a resolver in a record, by its key."""
     content = content_model(body.content_ref)
-    return {resolved_key(agent_id, body.resolver): Resolved(body.scope, content, run_id)}
+    return {resolution_key(agent_id, body.resolver): Resolved(body.scope, content, run_id)}
 
 
 SANDBOX_KEY: Final = "windlass.sandbox"
@@ -90,6 +90,8 @@ NO_HISTORY: Final = History()
 
 
 class TurnStatus(StrEnum):
+    """What a turn does, or how it ended."""
+
     RUNNING = "running"
     WAITING = "waiting"
     COMPLETED = "completed"
@@ -173,7 +175,7 @@ class SessionState:
             output_schema=self.output_schema,
             root_session_id=self.root_session_id,
             sandbox_state=sandbox_state(self.authored),
-            state={key: one for key, one in self.authored.items() if key != SANDBOX_KEY} or None,
+            state={key: value for key, value in self.authored.items() if key != SANDBOX_KEY} or None,
         )
 
     @property
@@ -269,8 +271,11 @@ class SessionDraft:
     @property
     def counted(self) -> tuple[int | None, int | None]:
         """The prompt tokens that the provider counted last, and the number of messages in that prompt."""
-        known = self._compaction
-        return self._counted or (known.last_known_input_tokens, known.last_known_prompt_message_count)
+        compaction = self._compaction
+        return self._counted or (
+            compaction.last_known_input_tokens,
+            compaction.last_known_prompt_message_count,
+        )
 
     @property
     def position(self) -> Position:
@@ -396,7 +401,7 @@ class SessionDraft:
 
     @_ON.on(records.AgentResolved)
     def agent_resolved(self, record: Record, body: records.AgentResolved) -> None:
-        self.resolved |= resolved_by(body, agent_id=record.agent_id or "", run_id=record.run_id)
+        self.resolved |= resolution_of(body, agent_id=record.agent_id or "", run_id=record.run_id)
 
     @_ON.on(records.ContextCleared)
     def context_cleared(self, _record: Record, _: records.ContextCleared) -> None:
@@ -425,8 +430,8 @@ class SessionDraft:
 
     @_ON.on(records.TurnCompleted)
     def turn_completed(self, _: Record, body: records.TurnCompleted) -> None:
-        asked = {request.action.call_id for request in self.requests.values()}
-        self.history.close_turn(body.turn_id, asked)
+        open_call_ids = {request.action.call_id for request in self.requests.values()}
+        self.history.close_turn(body.turn_id, open_call_ids)
         self._turn(TurnStatus.COMPLETED)
 
     @_ON.on(records.TurnFailed, records.TurnCancelled)
@@ -451,33 +456,39 @@ class SessionDraft:
                 turn.turn_id, turn.sequence, TurnStatus.RUNNING, body.step_index, record.attempt or 1
             )
         self.history.start_step(
-            Place(body.turn_id, body.step_index), run_id=record.run_id or self._run_id, epoch=record.epoch
+            step_position(body),
+            run_id=record.run_id or self._run_id,
+            epoch=record.epoch,
         )
 
     @_ON.on(records.ReasoningCompleted)
     def reasoning_completed(self, record: Record, body: records.ReasoningCompleted) -> None:
         self.history.reason(
-            Place(body.turn_id, body.step_index), thought_part(body), run_id=record.run_id or self._run_id
+            step_position(body),
+            thought_part(body),
+            run_id=record.run_id or self._run_id,
         )
 
     @_ON.on(records.MessageCompleted)
     def message_completed(self, record: Record, body: records.MessageCompleted) -> None:
         self.history.say(
-            Place(body.turn_id, body.step_index), said_parts(body), run_id=record.run_id or self._run_id
+            step_position(body),
+            answer_parts(body),
+            run_id=record.run_id or self._run_id,
         )
 
     @_ON.on(records.ActionsRequested)
     def actions_requested(self, record: Record, body: records.ActionsRequested) -> None:
-        place, run_id = Place(body.turn_id, body.step_index), record.run_id or self._run_id
+        position, run_id = step_position(body), record.run_id or self._run_id
         parts = map(part_of, body.actions)
         if body.parent_call_id is None:
-            self.history.request(place, parts, run_id=run_id)
+            self.history.request(position, parts, run_id=run_id)
         else:
-            self.history.request_for(body.parent_call_id, place, parts, run_id=run_id)
+            self.history.request_for(body.parent_call_id, position, parts, run_id=run_id)
 
     @_ON.on(records.StepCompleted)
     def step_completed(self, record: Record, body: records.StepCompleted) -> None:
-        self.history.complete_step(Place(body.turn_id, body.step_index), run_id=record.run_id or self._run_id)
+        self.history.complete_step(step_position(body), run_id=record.run_id or self._run_id)
         tokens = None if body.usage is None else body.usage.input_tokens
         if tokens is not None and self.prompt_message_count is not None:
             self._counted = tokens, self.prompt_message_count
@@ -538,11 +549,11 @@ class SessionDraft:
 
     @_ON.on(records.SubagentCalled)
     def subagent_called(self, _: Record, body: records.SubagentCalled) -> None:
-        self.family.called(body)
+        self.family.add_call(body)
 
     @_ON.on(records.SubagentCompleted)
     def subagent_completed(self, _: Record, body: records.SubagentCompleted) -> None:
-        self.family.completed(body)
+        self.family.end_call(body)
         self._add_taint(body.taint)
 
     @_ON.on(records.CompactionCompleted)

@@ -19,11 +19,11 @@ from windlass_harness.views.payloads import (
     CORRECTIONS,
     SKIPPED,
     Action,
-    Place,
+    StepPosition,
     action_name,
-    place_of,
+    action_of_intent,
     question_outcome,
-    started_action,
+    step_position,
     tool_call,
     tool_output,
     usage_model,
@@ -339,7 +339,7 @@ class ChatFold:
     def __init__(self, run_id: str = "") -> None:
         self._run_id = run_id
         """The first part of all keys."""
-        self._place: Place | None = None
+        self._place: StepPosition | None = None
         self._step = -1
         """The number of the step among the steps that were shown; a retry keeps the number."""
         self._is_step_seen = False
@@ -387,12 +387,12 @@ class ChatFold:
     def step_started(self, event: Event | Record, body: records.StepStarted) -> Iterator[Change]:
         """Begin a new step, or a retry."""
         self._model = body.model_id or self._model
-        place = place_of(body)
-        if place == self._place and not self._has_begun:
+        position = step_position(body)
+        if position == self._place and not self._has_begun:
             self._is_step_seen = True
             yield from self._step_again(None)
             return
-        self._enter(place, is_seen=True)
+        self._enter(position, is_seen=True)
         yield StepStarted(self._step)
 
     @_ON.on(records.StepRetrying)
@@ -402,26 +402,26 @@ class ChatFold:
 
     @_ON.on(records.StepCompleted)
     def step_completed(self, event: Event | Record, body: records.StepCompleted) -> Iterator[Change]:
-        yield from self._spent(body.usage)
+        yield from self._report_usage(body.usage)
         yield StepEnded(body.finish_reason, usage_model(body.usage))
 
     @_ON.on(records.StepFailed)
     def step_failed(self, event: Event | Record, body: records.StepFailed) -> Iterator[Change]:
-        yield from self._spent(body.usage)
+        yield from self._report_usage(body.usage)
 
-    def _spent(self, usage: records.Usage | None) -> Iterator[Change]:
+    def _report_usage(self, usage: records.Usage | None) -> Iterator[Change]:
         """Report the usage of a step or an attempt."""
         used = usage_model(usage)
         if used is not None:
             yield Spent(self._model, used)
 
-    def _enter(self, place: Place, *, is_seen: bool) -> None:
-        self._place, self._step, self._is_step_seen = place, self._step + 1, is_seen
+    def _enter(self, position: StepPosition, *, is_seen: bool) -> None:
+        self._place, self._step, self._is_step_seen = position, self._step + 1, is_seen
         self._has_begun, self._texts, self._inputs = False, [], {}
 
     def _step_again(self, usage: records.Usage | None) -> Iterator[Change]:
         """Void the texts and calls of the step so far."""
-        yield from self._spent(usage)
+        yield from self._report_usage(usage)
         of_step = [call_id for call_id, call in self._calls.items() if call.step == self._step]
         if self._has_begun or not (self._texts or self._inputs or of_step):
             return
@@ -434,58 +434,58 @@ class ChatFold:
 
     @_ON.on(records.MessageAppended)
     def message_appended(self, event: Event | Record, body: records.MessageAppended) -> Iterator[Change]:
-        at = self._current(event, place_of(body), "text")
-        yield from self._appended(at, body.message_delta, body.message_so_far)
+        at = self._current(event, step_position(body), "text")
+        yield from self._append_text(at, body.message_delta, body.message_so_far)
 
     @_ON.on(records.ReasoningAppended)
     def reasoning_appended(self, event: Event | Record, body: records.ReasoningAppended) -> Iterator[Change]:
-        at = self._current(event, place_of(body), "reasoning")
-        yield from self._appended(at, body.reasoning_delta, body.reasoning_so_far)
+        at = self._current(event, step_position(body), "reasoning")
+        yield from self._append_text(at, body.reasoning_delta, body.reasoning_so_far)
 
     @_ON.on(records.MessageCompleted)
     def message_completed(self, event: Event | Record, body: records.MessageCompleted) -> Iterator[Change]:
-        yield from self._completed(self._current(event, place_of(body), "text"), body.message or "")
+        yield from self._complete_text(self._current(event, step_position(body), "text"), body.message or "")
 
     @_ON.on(records.ReasoningCompleted)
     def reasoning_completed(
         self, event: Event | Record, body: records.ReasoningCompleted
     ) -> Iterator[Change]:
-        yield from self._completed(self._current(event, place_of(body), "reasoning"), body.reasoning)
+        yield from self._complete_text(self._current(event, step_position(body), "reasoning"), body.reasoning)
 
-    def _appended(self, at: int, delta: str, so_far: str | None) -> Iterator[Change]:
+    def _append_text(self, at: int, delta: str, so_far: str | None) -> Iterator[Change]:
         text = self._texts[at]
         if so_far is not None:
-            yield from self._grown(at, so_far)
+            yield from self._extend_text(at, so_far)
         elif delta:
             is_cut = text.is_cut or not (text.text or self._is_step_seen)
             self._texts[at] = replace(text, text=text.text + delta, is_open=True, is_cut=is_cut)
             yield TextDelta(text.kind, text.key, self._step, delta, text.message_id)
 
-    def _completed(self, at: int, whole: str) -> Iterator[Change]:
+    def _complete_text(self, at: int, whole: str) -> Iterator[Change]:
         text = self._texts[at]
         if text.is_cut and whole.endswith(text.text):
             # The reader has the beginning from before.
             self._texts[at] = replace(text, text=whole)
         else:
-            yield from self._grown(at, whole, is_whole=not text.text)
-        yield from self._ended(at)
+            yield from self._extend_text(at, whole, is_whole=not text.text)
+        yield from self._end_text(at)
         if whole:
             self._texts[at] = replace(self._texts[at], is_done=True)
         else:
             del self._texts[at]
 
-    def _grown(self, at: int, whole: str, *, is_whole: bool = False) -> Iterator[Change]:
+    def _extend_text(self, at: int, whole: str, *, is_whole: bool = False) -> Iterator[Change]:
         """Show the new end of a text; the whole step again, if the text does not continue what was shown."""
         text = self._texts[at]
         if text.is_cut or not whole.startswith(text.text):
             self._texts[at] = replace(text, text=whole, is_cut=False)
-            yield from self._shown_again()
+            yield from self._show_again()
         elif delta := whole[len(text.text) :]:
             # Other texts stay open: text that masking held back follows when they are complete.
             self._texts[at] = replace(text, text=whole, is_open=True)
             yield TextDelta(text.kind, text.key, self._step, delta, text.message_id, is_whole)
 
-    def _shown_again(self) -> Iterator[Change]:
+    def _show_again(self) -> Iterator[Change]:
         yield StepVoided(self._step)
         for at, text in enumerate(self._texts):
             if text.text:
@@ -496,20 +496,20 @@ class ChatFold:
             if call.name is not None and call.shown:
                 yield CallDelta(call.key, self._step, call_id, call.name, call.shown, is_first=True)
 
-    def _all_ended(self) -> Iterator[Change]:
+    def _end_texts(self) -> Iterator[Change]:
         for at in range(len(self._texts)):
-            yield from self._ended(at)
+            yield from self._end_text(at)
 
-    def _ended(self, at: int) -> Iterator[Change]:
+    def _end_text(self, at: int) -> Iterator[Change]:
         text = self._texts[at]
         if text.is_open:
             self._texts[at] = replace(text, is_open=False)
             yield TextEnded(text.kind, text.key)
 
-    def _current(self, event: Event | Record, place: Place, kind: TextKind) -> int:
+    def _current(self, event: Event | Record, position: StepPosition, kind: TextKind) -> int:
         """Return the index of the text that an event continues; begin a new text if there is none."""
-        if self._place != place:
-            self._enter(place, is_seen=False)
+        if self._place != position:
+            self._enter(position, is_seen=False)
         same = [at for at, text in enumerate(self._texts) if text.kind == kind]
         if same and not self._texts[same[-1]].is_done:
             return same[-1]
@@ -517,7 +517,9 @@ class ChatFold:
         key = f"{self._run_id}/{self._step}{number}" + ("" if kind == "text" else "/thought")
         message_id = None
         if event.session_id is not None:
-            message_id = step_message_id(event.session_id, turn_id=place.turn_id, step_index=place.step_index)
+            message_id = step_message_id(
+                event.session_id, turn_id=position.turn_id, step_index=position.step_index
+            )
         self._texts.append(ShownText(kind, key, message_id))
         return len(self._texts) - 1
 
@@ -536,14 +538,14 @@ class ChatFold:
 
     @_ON.on(records.ActionsRequested)
     def actions_requested(self, event: Event | Record, body: records.ActionsRequested) -> Iterator[Change]:
-        yield from self._all_ended()
-        yield from self._requested(body.actions, body.parent_call_id)
+        yield from self._end_texts()
+        yield from self._request_calls(body.actions, body.parent_call_id)
 
     @_ON.on(records.ActionStarted)
     def action_started(self, event: Event | Record, body: records.ActionStarted) -> Iterator[Change]:
         self._has_begun = True
         if body.call_id not in self._calls:
-            yield from self._requested([started_action(body)], body.parent_call_id)
+            yield from self._request_calls([action_of_intent(body)], body.parent_call_id)
         yield CallStarted(body.call_id)
 
     @_ON.on(records.ActionPartial)
@@ -555,22 +557,22 @@ class ChatFold:
     @_ON.on(records.ActionResult)
     def action_result(self, event: Event | Record, body: records.ActionResult) -> Iterator[Change]:
         self._has_begun = True
-        yield self._settled(body.result.call_id, tool_output(body), body)
+        yield self._settle_call(body.result.call_id, tool_output(body), body)
 
     @_ON.on(records.RecoveryEffectSettled)
     def effect_settled(self, event: Event | Record, body: records.RecoveryEffectSettled) -> Iterator[Change]:
         """Settle an interrupted call that is skipped."""
         if body.choice is RecoveryChoice.SKIP and body.call_id in self._calls:
             # Of an early journal: later ones have a result before the decision.
-            yield self._settled(body.call_id, SKIPPED)
+            yield self._settle_call(body.call_id, SKIPPED)
 
-    def _requested(self, actions: Iterable[Action], parent_id: str | None = None) -> Iterator[Change]:
+    def _request_calls(self, actions: Iterable[Action], parent_id: str | None = None) -> Iterator[Change]:
         for action in actions:
             key, shown = self._key(action.call_id), self._inputs.pop(action.call_id, None)
             self._calls[action.call_id] = OpenCall(key, self._step)
             yield CallRequested(key, self._step, action, "" if shown is None else shown.shown, parent_id)
 
-    def _settled(
+    def _settle_call(
         self, call_id: str, output: ToolOutput, data: records.ActionResult | None = None
     ) -> CallSettled:
         call = self._calls.pop(call_id, None)
@@ -601,7 +603,7 @@ class ChatFold:
                 ask = Ask(request, None if call is None else call.key, self._subagents.get(call_id))
             else:
                 if request.action.call_id not in self._calls:
-                    yield from self._requested([request.action])
+                    yield from self._request_calls([request.action])
                 ask = Ask(request, self._calls[request.action.call_id].key)
             self._asks[request.request_id] = ask
             asks.append(ask)
@@ -616,12 +618,12 @@ class ChatFold:
             yield RequestAnswered(ask, resolution)
             answer = question_outcome(ask.request, resolution)
             if answer is not None and ask.subagent is None:
-                yield self._settled(ask.request.action.call_id, answer)
+                yield self._settle_call(ask.request.action.call_id, answer)
 
     @_ON.on(records.RunWaiting)
     def run_waiting(self, event: Event | Record, body: records.RunWaiting) -> Iterator[Change]:
         if body.on == ON_PEOPLE and self._asks:
-            yield from self._all_ended()
+            yield from self._end_texts()
             yield RunWaiting(tuple(self._asks.values()))
 
     @_ON.on(records.SubagentCalled)
@@ -652,8 +654,8 @@ class ChatFold:
 
     @_ON.on(*RUN_END_BODIES)
     def run_ended(self, event: Event | Record, body: RunEnd) -> Iterator[Change]:
-        yield from self._all_ended()
-        yield from self._given_up()
+        yield from self._end_texts()
+        yield from self._give_up()
         output: JsonValue = None
         if isinstance(body, records.RunCompleted):
             is_typed = body.structured_output is not UNSET
@@ -667,10 +669,10 @@ class ChatFold:
             usage=usage_model(body.usage) or Usage(),
         )
 
-    def _given_up(self) -> Iterator[Change]:
+    def _give_up(self) -> Iterator[Change]:
         """Settle the requests and calls that are open when the run ends."""
         for name, ask in self._asks.items():
             yield RequestAnswered(ask, InputResolution(request_id=name, outcome=InputOutcome.CANCELLED))
         self._asks.clear()
         for call_id in tuple(self._calls):
-            yield self._settled(call_id, _NO_RESULT)
+            yield self._settle_call(call_id, _NO_RESULT)

@@ -165,8 +165,8 @@ class _Draft:
         handle = _ON.by_type.get(record.type)
         if handle is not None:
             body = record.body
-            named = body.turn_id if isinstance(body, _OF_TURN) else None
-            self._turn_id = record.turn_id or named or self._turn_id
+            turn_id = body.turn_id if isinstance(body, _OF_TURN) else None
+            self._turn_id = record.turn_id or turn_id or self._turn_id
             handle(self, record, body)
 
     @_ON.on(records.RunStarted)

@@ -219,6 +219,140 @@ def _make_Usage() -> object:
     return Usage
 
 
+def _make_PriceSource() -> object:
+    from enum import StrEnum
+
+    class PriceSource(StrEnum):
+        """The figure that is the cost of a model call."""
+
+        __qualname__ = "PriceSource"
+
+        PROVIDER = "provider"
+        TABLE = "table"
+        OWN = "own"
+        NONE = "none"
+
+    return PriceSource
+
+
+def _make_PriceGap() -> object:
+    from enum import StrEnum
+
+    class PriceGap(StrEnum):
+        """Why a model call has no price: the server is not in the price table, the table does not have the model,
+        the usage is incomplete or contradicts itself, or the provider reported none.
+        """
+
+        __qualname__ = "PriceGap"
+
+        NO_PRICES = "no-prices"
+        UNLISTED = "unlisted"
+        UNUSABLE = "unusable"
+        NO_USAGE = "no-usage"
+
+    return PriceGap
+
+
+def _make_PricePart() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Count
+
+    class PricePart(Open):
+        """A part of the price of a model call."""
+
+        __qualname__ = "PricePart"
+
+        unit: Str
+        count: Count
+        micros: Count
+
+    return PricePart
+
+
+def _make_Price() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, PriceGap, PricePart, PriceSource
+
+    class Price(Open):
+        """How the cost of a model call was found, or why it has none; the cost itself is in the usage."""
+
+        __qualname__ = "Price"
+
+        source: PriceSource
+        list_micros: Maybe[Count] = None
+        reported_micros: Maybe[Count] = None
+        parts: Maybe[tuple[PricePart, ...]] = None
+        table: Maybe[Str] = None
+        entry: Maybe[Str] = None
+        gap: Maybe[PriceGap] = None
+
+    return Price
+
+
+def _make_Reservation() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
+
+    class Reservation(Open):
+        """What a model call may cost at most, set aside before it is made."""
+
+        __qualname__ = "Reservation"
+
+        cost_micros: Count
+        answer_tokens: Count
+        shared_call: Maybe[Str] = None
+
+    return Reservation
+
+
+def _make_PromptPart() -> object:
+    from enum import StrEnum
+
+    class PromptPart(StrEnum):
+        """A kind of part of a prompt."""
+
+        __qualname__ = "PromptPart"
+
+        TOOL = "tool"
+        SYSTEM = "system"
+        MESSAGE = "message"
+
+    return PromptPart
+
+
+def _make_CacheLoss() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, PromptPart
+
+    class CacheLoss(Open):
+        """Tokens of a prompt that the provider had in its cache and read anew."""
+
+        __qualname__ = "CacheLoss"
+
+        tokens: Count
+        part: Maybe[PromptPart] = None
+        index: Maybe[Count] = None
+        name: Maybe[Str] = None
+
+    return CacheLoss
+
+
+def _make_PromptCache() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import CacheLoss, Count
+
+    class PromptCache(Open):
+        """The parts of a prompt that a provider may cache, as far as they changed."""
+
+        __qualname__ = "PromptCache"
+
+        kept: Count
+        added: tuple[Str, ...]
+        loss: Maybe[CacheLoss] = None
+
+    return PromptCache
+
+
 def _make_CausalIds() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Count, Id
@@ -292,6 +426,14 @@ __getattr__, __dir__ = _lazy_values(
         "SourceRef": _make_SourceRef,
         "PolicyRef": _make_PolicyRef,
         "Usage": _make_Usage,
+        "PriceSource": _make_PriceSource,
+        "PriceGap": _make_PriceGap,
+        "PricePart": _make_PricePart,
+        "Price": _make_Price,
+        "Reservation": _make_Reservation,
+        "PromptPart": _make_PromptPart,
+        "CacheLoss": _make_CacheLoss,
+        "PromptCache": _make_PromptCache,
         "CausalIds": _make_CausalIds,
         "ContentRef": _make_ContentRef,
         "TraceContext": _make_TraceContext,

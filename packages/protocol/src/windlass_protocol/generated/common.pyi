@@ -128,6 +128,91 @@ class Usage(Open):
     cost_micros: Maybe[Count] = None
     """Cost in millionths of a US dollar, when known."""
 
+class PriceSource(StrEnum):
+    """The figure that is the cost of a model call."""
+
+    PROVIDER = "provider"
+    TABLE = "table"
+    OWN = "own"
+    NONE = "none"
+
+class PriceGap(StrEnum):
+    """Why a model call has no price: the server is not in the price table, the table does not have the model,
+    the usage is incomplete or contradicts itself, or the provider reported none.
+    """
+
+    NO_PRICES = "no-prices"
+    UNLISTED = "unlisted"
+    UNUSABLE = "unusable"
+    NO_USAGE = "no-usage"
+
+class PricePart(Open):
+    """A part of the price of a model call."""
+
+    unit: Str
+    """What is counted, such as input_tokens or cache_write_1h_tokens."""
+    count: Count
+    """How many, without those that another part counts."""
+    micros: Count
+    """Millionths of a US dollar; the parts add up to the amount by the prices."""
+
+class Price(Open):
+    """How the cost of a model call was found, or why it has none; the cost itself is in the usage."""
+
+    source: PriceSource
+    """The figure that is the cost."""
+    list_micros: Maybe[Count] = None
+    """Amount by the prices of the agent or of the table."""
+    reported_micros: Maybe[Count] = None
+    """Amount that the provider reported."""
+    parts: Maybe[tuple[PricePart, ...]] = None
+    """Parts of the amount by the prices."""
+    table: Maybe[Str] = None
+    """Name and version of the price table."""
+    entry: Maybe[Str] = None
+    """Provider and model in the price table, or the pattern among the application's own prices."""
+    gap: Maybe[PriceGap] = None
+    """Why there is no amount by prices."""
+
+class Reservation(Open):
+    """What a model call may cost at most, set aside before it is made."""
+
+    cost_micros: Count
+    """Millionths of a US dollar."""
+    answer_tokens: Count
+    """Tokens of the longest answer that this pays for."""
+    shared_call: Maybe[Str] = None
+    """What the call is known by where limits of people and teams are kept; absent if it counts for none."""
+
+class PromptPart(StrEnum):
+    """A kind of part of a prompt."""
+
+    TOOL = "tool"
+    SYSTEM = "system"
+    MESSAGE = "message"
+
+class CacheLoss(Open):
+    """Tokens of a prompt that the provider had in its cache and read anew."""
+
+    tokens: Count
+    """Tokens that the call before had in the cache, and this one did not find there."""
+    part: Maybe[PromptPart] = None
+    """Kind of the first part of the prompt that changed; absent if none did."""
+    index: Maybe[Count] = None
+    """Its number among the parts of its kind, from 0; messages are counted together."""
+    name: Maybe[Str] = None
+    """The tool, or the role of the message."""
+
+class PromptCache(Open):
+    """The parts of a prompt that a provider may cache, as far as they changed."""
+
+    kept: Count
+    """Parts at the start that are those of the call before."""
+    added: tuple[Str, ...]
+    """A digest of each part after them: its kind, a colon, and twelve digits."""
+    loss: Maybe[CacheLoss] = None
+    """What was paid again, if it was."""
+
 class CausalIds(Open):
     """The things that led to a record or an error."""
 

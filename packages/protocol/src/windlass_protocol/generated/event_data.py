@@ -711,7 +711,7 @@ def _make_ReasoningCompletedData() -> object:
 
 def _make_StepStartedData() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.common import Count, Id, Reservation
 
     class StepStartedData(Open):
         """A step began: one model call and its tool calls."""
@@ -723,6 +723,7 @@ def _make_StepStartedData() -> object:
         turn_id: Id
         model_id: Maybe[Str] = None
         prompt_message_count: Maybe[Count] = None
+        reserved: Maybe[Reservation] = None
 
     return StepStartedData
 
@@ -747,7 +748,7 @@ def _make_StepQueuedData() -> object:
 
 def _make_StepRetryingData() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
-    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.common import Count, Id, Price, Usage
 
     class StepRetryingData(Open):
         """A model call failed and will be tried again."""
@@ -764,6 +765,7 @@ def _make_StepRetryingData() -> object:
         next_model_id: Maybe[Str] = None
         message: Maybe[Str] = None
         usage: Maybe[Usage] = None
+        price: Maybe[Price] = None
 
     return StepRetryingData
 
@@ -774,7 +776,7 @@ def _make_StepCompletedData() -> object:
     from pydantic import Field
 
     from windlass_protocol._wire import Float, JsonObject, Maybe, Open
-    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.common import Count, Id, Price, PromptCache, Usage
     from windlass_protocol.generated.event_data import FinishReason
 
     class StepCompletedData(Open):
@@ -787,17 +789,19 @@ def _make_StepCompletedData() -> object:
         step_index: Count
         turn_id: Id
         usage: Maybe[Usage] = None
+        price: Maybe[Price] = None
         cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
         provider_metadata: Maybe[JsonObject] = None
         latency_ms: Maybe[Count] = None
         queued_ms: Maybe[Count] = None
+        cache: Maybe[PromptCache] = None
 
     return StepCompletedData
 
 
 def _make_StepFailedData() -> object:
     from windlass_protocol._wire import JsonObject, Maybe, Open, Str
-    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.common import Count, Id, Price, Usage
 
     class StepFailedData(Open):
         """A step failed."""
@@ -811,6 +815,7 @@ def _make_StepFailedData() -> object:
         turn_id: Id
         details: Maybe[JsonObject] = None
         usage: Maybe[Usage] = None
+        price: Maybe[Price] = None
 
     return StepFailedData
 
@@ -1247,7 +1252,7 @@ def _make_CompactionRequestedData() -> object:
 
 def _make_CompactionCompletedData() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.common import Count, Id, Price, Usage
     from windlass_protocol.generated.sessions import ModelMessage
 
     class CompactionCompletedData(Open):
@@ -1267,6 +1272,7 @@ def _make_CompactionCompletedData() -> object:
         input_tokens_before: Maybe[Count] = None
         input_tokens_after: Maybe[Count] = None
         usage: Maybe[Usage] = None
+        price: Maybe[Price] = None
         step_index: Maybe[Count] = None
 
     return CompactionCompletedData
@@ -1274,7 +1280,7 @@ def _make_CompactionCompletedData() -> object:
 
 def _make_CompactionFailedData() -> object:
     from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
-    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.common import Count, Id, Price, Usage
 
     class CompactionFailedData(Open):
         """The history could not be compacted."""
@@ -1288,6 +1294,7 @@ def _make_CompactionFailedData() -> object:
         delay_ms: Maybe[Count] = None
         model_id: Maybe[Str] = None
         usage: Maybe[Usage] = None
+        price: Maybe[Price] = None
         sequence: Maybe[Count] = None
         turn_id: Maybe[Id] = None
         step_index: Maybe[Count] = None
@@ -1298,6 +1305,7 @@ def _make_CompactionFailedData() -> object:
 def _make_SubagentCalledData() -> object:
     from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.policy import BudgetLimits
 
     class SubagentCalledData(Open):
         """A subagent was given work."""
@@ -1315,6 +1323,7 @@ def _make_SubagentCalledData() -> object:
         workflow_id: Maybe[Str] = None
         child_run_id: Maybe[Id] = None
         depth: Maybe[Count] = None
+        lent: Maybe[BudgetLimits] = None
 
     return SubagentCalledData
 
@@ -1376,6 +1385,7 @@ def _make_SubagentCompletedData() -> object:
         taint: Maybe[tuple[Taint, ...]] = None
         steps: Maybe[Count] = None
         tool_calls: Maybe[Count] = None
+        settled_micros: Maybe[Count] = None
 
     return SubagentCompletedData
 

@@ -11,6 +11,9 @@ from windlass_protocol.generated.common import (
     ContentRef,
     Count,
     Id,
+    Price,
+    PromptCache,
+    Reservation,
     Sha256,
     SourceRef,
     Timestamp,
@@ -588,6 +591,8 @@ class StepStartedData(Open):
     """Model that is called."""
     prompt_message_count: Maybe[Count] = None
     """Messages of the history in the prompt; instructions apart."""
+    reserved: Maybe[Reservation] = None
+    """What is set aside for the call in a run with a limit in money."""
 
 class StepQueuedData(Open):
     """A model call waits for the limit of its provider; live only, never stored."""
@@ -626,6 +631,8 @@ class StepRetryingData(Open):
     """What went wrong."""
     usage: Maybe[Usage] = None
     """What it used, when known."""
+    price: Maybe[Price] = None
+    """How the cost was found, or why there is none."""
 
 class StepCompletedData(Open):
     """A step is finished."""
@@ -640,6 +647,8 @@ class StepCompletedData(Open):
     """The turn."""
     usage: Maybe[Usage] = None
     """What it used."""
+    price: Maybe[Price] = None
+    """How the cost was found, or why there is none."""
     cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
     """Cost in US dollars, when known."""
     provider_metadata: Maybe[JsonObject] = None
@@ -648,6 +657,8 @@ class StepCompletedData(Open):
     """How long the model took."""
     queued_ms: Maybe[Count] = None
     """How long the call waited for the limit of its provider, if it did."""
+    cache: Maybe[PromptCache] = None
+    """The prompt as the provider may cache it, if it reports a cache."""
 
 class StepFailedData(Open):
     """A step failed."""
@@ -666,6 +677,8 @@ class StepFailedData(Open):
     """Further facts, already redacted."""
     usage: Maybe[Usage] = None
     """What it used, when known."""
+    price: Maybe[Price] = None
+    """How the cost was found, or why there is none."""
 
 class ActionsRequestedData(Open):
     """The model asked for actions, or a program did."""
@@ -1066,6 +1079,8 @@ class CompactionCompletedData(Open):
     """Estimated input after."""
     usage: Maybe[Usage] = None
     """What the summary used."""
+    price: Maybe[Price] = None
+    """How the cost was found, or why there is none."""
     step_index: Maybe[Count] = None
     """Number of the step in its turn, from 0."""
 
@@ -1086,6 +1101,8 @@ class CompactionFailedData(Open):
     """Model that was asked for a summary."""
     usage: Maybe[Usage] = None
     """What the attempt used."""
+    price: Maybe[Price] = None
+    """How the cost was found, or why there is none."""
     sequence: Maybe[Count] = None
     """Number of the turn in its session, from 0."""
     turn_id: Maybe[Id] = None
@@ -1118,6 +1135,8 @@ class SubagentCalledData(Open):
     """Run of the subagent."""
     depth: Maybe[Count] = None
     """Levels below the root, from 1."""
+    lent: Maybe[BudgetLimits] = None
+    """Limits of the subagent, as its share of those of the run."""
 
 class SubagentStartedData(Open):
     """A subagent began."""
@@ -1168,6 +1187,8 @@ class SubagentCompletedData(Open):
     """Model calls it made, those of its own subagents included."""
     tool_calls: Maybe[Count] = None
     """Tool calls it made, those of its own subagents included."""
+    settled_micros: Maybe[Count] = None
+    """Reservations of its calls that count because their cost is not known."""
 
 class TaskStartedData(Open):
     """A delegated task began."""

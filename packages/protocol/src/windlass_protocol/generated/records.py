@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from windlass_protocol.bodies import Body, Part, model
-from windlass_protocol.generated.common import PolicyKind, RetentionClass
+from windlass_protocol.generated.common import PolicyKind, PriceGap, PriceSource, PromptPart, RetentionClass
 from windlass_protocol.generated.event_data import ActionStatus, FinishReason, HookStatus, RecoveryChoice
 from windlass_protocol.generated.input import InputOutcome
 from windlass_protocol.generated.packages import ResolverPart, ResolverScope
@@ -106,6 +106,71 @@ class Usage(Part, frozen=True, kw_only=True):
     """Output tokens spent on reasoning."""
     cost_micros: int | None = None
     """Cost in millionths of a US dollar, when known."""
+
+
+class PricePart(Part, frozen=True, kw_only=True):
+    """A part of the price of a model call."""
+
+    unit: str
+    """What is counted, such as input_tokens or cache_write_1h_tokens."""
+    count: int
+    """How many, without those that another part counts."""
+    micros: int
+    """Millionths of a US dollar; the parts add up to the amount by the prices."""
+
+
+class Price(Part, frozen=True, kw_only=True):
+    """How the cost of a model call was found, or why it has none; the cost itself is in the usage."""
+
+    source: PriceSource
+    """The figure that is the cost."""
+    list_micros: int | None = None
+    """Amount by the prices of the agent or of the table."""
+    reported_micros: int | None = None
+    """Amount that the provider reported."""
+    parts: Sequence[PricePart] | None = None
+    """Parts of the amount by the prices."""
+    table: str | None = None
+    """Name and version of the price table."""
+    entry: str | None = None
+    """Provider and model in the price table, or the pattern among the application's own prices."""
+    gap: PriceGap | None = None
+    """Why there is no amount by prices."""
+
+
+class Reservation(Part, frozen=True, kw_only=True):
+    """What a model call may cost at most, set aside before it is made."""
+
+    cost_micros: int
+    """Millionths of a US dollar."""
+    answer_tokens: int
+    """Tokens of the longest answer that this pays for."""
+    shared_call: str | None = None
+    """What the call is known by where limits of people and teams are kept; absent if it counts for none."""
+
+
+class CacheLoss(Part, frozen=True, kw_only=True):
+    """Tokens of a prompt that the provider had in its cache and read anew."""
+
+    tokens: int
+    """Tokens that the call before had in the cache, and this one did not find there."""
+    part: PromptPart | None = None
+    """Kind of the first part of the prompt that changed; absent if none did."""
+    index: int | None = None
+    """Its number among the parts of its kind, from 0; messages are counted together."""
+    name: str | None = None
+    """The tool, or the role of the message."""
+
+
+class PromptCache(Part, frozen=True, kw_only=True):
+    """The parts of a prompt that a provider may cache, as far as they changed."""
+
+    kept: int
+    """Parts at the start that are those of the call before."""
+    added: Sequence[str]
+    """A digest of each part after them: its kind, a colon, and twelve digits."""
+    loss: CacheLoss | None = None
+    """What was paid again, if it was."""
 
 
 class ContentRef(Part, frozen=True, kw_only=True):
@@ -621,6 +686,8 @@ class StepStarted(Body, frozen=True, kw_only=True):
     """Model that is called."""
     prompt_message_count: int | None = None
     """Messages of the history in the prompt; instructions apart."""
+    reserved: Reservation | None = None
+    """What is set aside for the call in a run with a limit in money."""
 
 
 class StepQueued(Body, frozen=True, kw_only=True):
@@ -663,6 +730,8 @@ class StepRetrying(Body, frozen=True, kw_only=True):
     """What went wrong."""
     usage: Usage | None = None
     """What it used, when known."""
+    price: Price | None = None
+    """How the cost was found, or why there is none."""
 
 
 class StepCompleted(Body, frozen=True, kw_only=True):
@@ -679,6 +748,8 @@ class StepCompleted(Body, frozen=True, kw_only=True):
     """The turn."""
     usage: Usage | None = None
     """What it used."""
+    price: Price | None = None
+    """How the cost was found, or why there is none."""
     cost_usd: float | None = None
     """Cost in US dollars, when known."""
     provider_metadata: JsonObject | None = None
@@ -687,6 +758,8 @@ class StepCompleted(Body, frozen=True, kw_only=True):
     """How long the model took."""
     queued_ms: int | None = None
     """How long the call waited for the limit of its provider, if it did."""
+    cache: PromptCache | None = None
+    """The prompt as the provider may cache it, if it reports a cache."""
 
 
 class StepFailed(Body, frozen=True, kw_only=True):
@@ -701,6 +774,8 @@ class StepFailed(Body, frozen=True, kw_only=True):
     """Further facts, already redacted."""
     usage: Usage | None = None
     """What it used, when known."""
+    price: Price | None = None
+    """How the cost was found, or why there is none."""
     sequence: int
     """Number of the turn in its session, from 0."""
     step_index: int
@@ -1246,6 +1321,8 @@ class CompactionCompleted(Body, frozen=True, kw_only=True):
     """Estimated input after."""
     usage: Usage | None = None
     """What the summary used."""
+    price: Price | None = None
+    """How the cost was found, or why there is none."""
     sequence: int
     """Number of the turn in its session, from 0."""
     turn_id: Id
@@ -1272,6 +1349,8 @@ class CompactionFailed(Body, frozen=True, kw_only=True):
     """Model that was asked for a summary."""
     usage: Usage | None = None
     """What the attempt used."""
+    price: Price | None = None
+    """How the cost was found, or why there is none."""
     sequence: int | None = None
     """Number of the turn in its session, from 0."""
     turn_id: Id | None = None
@@ -1306,6 +1385,8 @@ class SubagentCalled(Body, frozen=True, kw_only=True):
     """Run of the subagent."""
     depth: int | None = None
     """Levels below the root, from 1."""
+    lent: BudgetLimits | None = None
+    """Limits of the subagent, as its share of those of the run."""
 
 
 class SubagentStarted(Body, frozen=True, kw_only=True):
@@ -1362,6 +1443,8 @@ class SubagentCompleted(Body, frozen=True, kw_only=True):
     """Model calls it made, those of its own subagents included."""
     tool_calls: int | None = None
     """Tool calls it made, those of its own subagents included."""
+    settled_micros: int | None = None
+    """Reservations of its calls that count because their cost is not known."""
 
 
 class TaskStarted(Body, frozen=True, kw_only=True):

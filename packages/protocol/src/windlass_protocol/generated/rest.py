@@ -307,6 +307,21 @@ def _make_Accepted() -> object:
     return Accepted
 
 
+def _make_AcceptedRun() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+
+    class AcceptedRun(Open):
+        """A run that was accepted: it is durable."""
+
+        __qualname__ = "AcceptedRun"
+
+        session_id: Str
+        run_id: Str
+        continuation_token: Maybe[Str] = None
+
+    return AcceptedRun
+
+
 def _make_SessionStatus() -> object:
     from enum import StrEnum
 
@@ -491,7 +506,7 @@ def _make_FeedbackInfo() -> object:
 
 
 def _make_FeedbackList() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.rest import FeedbackInfo
 
     class FeedbackList(Open):
@@ -500,6 +515,7 @@ def _make_FeedbackList() -> object:
         __qualname__ = "FeedbackList"
 
         feedback: tuple[FeedbackInfo, ...]
+        next: Maybe[Str] = None
 
     return FeedbackList
 
@@ -575,6 +591,90 @@ def _make_TickOverlap() -> object:
         CANCEL = "cancel"
 
     return TickOverlap
+
+
+def _make_LimitPeriod() -> object:
+    from enum import StrEnum
+
+    class LimitPeriod(StrEnum):
+        """What a limit is for: each run, or all runs of a day or a month together."""
+
+        __qualname__ = "LimitPeriod"
+
+        RUN = "run"
+        DAY = "day"
+        MONTH = "month"
+
+    return LimitPeriod
+
+
+def _make_NewLimit() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol.generated.common import Id, Positive
+    from windlass_protocol.generated.rest import LimitPeriod
+
+    class NewLimit(Closed):
+        """What runs may spend: each of them, or all together in a day or a month."""
+
+        __qualname__ = "NewLimit"
+
+        name: Annotated[Str, StringConstraints(min_length=1, max_length=128, pattern="^[^/]+$")]
+        per: LimitPeriod
+        max_cost_micros: Maybe[Positive] = None
+        max_tokens: Maybe[Positive] = None
+        owner: Maybe[Id] = None
+        agent: Maybe[Id] = None
+        timezone: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+
+    return NewLimit
+
+
+def _make_LimitInfo() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Timestamp
+    from windlass_protocol.generated.rest import LimitPeriod
+
+    class LimitInfo(Open):
+        """A limit, and what is left of it for an owner or an agent."""
+
+        __qualname__ = "LimitInfo"
+
+        name: Str
+        per: LimitPeriod
+        timezone: Str
+        max_cost_micros: Maybe[Count] = None
+        max_tokens: Maybe[Count] = None
+        owner: Maybe[Str] = None
+        agent: Maybe[Str] = None
+        subject: Maybe[Str] = None
+        period: Maybe[Str] = None
+        ends_at: Maybe[Timestamp] = None
+        cost_micros: Maybe[Count] = None
+        tokens: Maybe[Count] = None
+        held_micros: Maybe[Count] = None
+        held_tokens: Maybe[Count] = None
+        cost_micros_left: Maybe[Count] = None
+        tokens_left: Maybe[Count] = None
+
+    return LimitInfo
+
+
+def _make_LimitList() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.rest import LimitInfo
+
+    class LimitList(Open):
+        """Limits by name, each with what is left of it."""
+
+        __qualname__ = "LimitList"
+
+        limits: tuple[LimitInfo, ...]
+
+    return LimitList
 
 
 def _make_NewSchedule() -> object:
@@ -838,6 +938,45 @@ def _make_ApprovalPage() -> object:
     return ApprovalPage
 
 
+def _make_SettledApproval() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
+    from windlass_protocol.generated.input import InputOutcome
+
+    class SettledApproval(Open):
+        """A request to a person that is closed: answered, or closed without an answer."""
+
+        __qualname__ = "SettledApproval"
+
+        request_id: Str
+        session_id: Str
+        run_id: Str
+        outcome: InputOutcome
+        at: Timestamp
+        owner: Maybe[Str] = None
+        option_id: Maybe[Str] = None
+        responder: Maybe[Str] = None
+
+    return SettledApproval
+
+
+def _make_ApprovalView() -> object:
+    from windlass_protocol._wire import ExactlyOne, Maybe, Open
+    from windlass_protocol.generated.rest import ApprovalInfo, SettledApproval
+
+    class ApprovalView(ExactlyOne, Open):
+        """A request to a person, open or closed."""
+
+        __qualname__ = "ApprovalView"
+
+        __exactly_one_of__ = ("open", "settled")
+
+        open: Maybe[ApprovalInfo] = None
+        settled: Maybe[SettledApproval] = None
+
+    return ApprovalView
+
+
 def _make_TraceInfo() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Count
@@ -999,7 +1138,7 @@ def _make_NewPlaygroundRun() -> object:
 
 
 def _make_ContentList() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.common import ContentRef
 
     class ContentList(Open):
@@ -1008,6 +1147,7 @@ def _make_ContentList() -> object:
         __qualname__ = "ContentList"
 
         contents: tuple[ContentRef, ...]
+        next: Maybe[Str] = None
 
     return ContentList
 
@@ -1031,7 +1171,7 @@ def _make_Deleted() -> object:
     from windlass_protocol._wire import Open, Str
 
     class Deleted(Open):
-        """Sessions that were deleted."""
+        """What was deleted: sessions, a schedule or a data set."""
 
         __qualname__ = "Deleted"
 
@@ -1141,6 +1281,7 @@ def _make_RunNumbers() -> object:
         input_tokens: Count
         output_tokens: Count
         cost_micros: Count
+        cache_read_tokens: Maybe[Count] = None
         p50_ms: Maybe[Count] = None
         p95_ms: Maybe[Count] = None
 
@@ -1165,6 +1306,7 @@ def _make_StatsBucket() -> object:
         input_tokens: Count
         output_tokens: Count
         cost_micros: Count
+        cache_read_tokens: Maybe[Count] = None
         p50_ms: Maybe[Count] = None
         p95_ms: Maybe[Count] = None
 
@@ -1256,8 +1398,6 @@ def _make_StatsGroup() -> object:
 
 
 def _make_Stats() -> object:
-    from pydantic import Field
-
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Positive, Timestamp
     from windlass_protocol.generated.rest import (
@@ -1274,8 +1414,8 @@ def _make_Stats() -> object:
 
         __qualname__ = "Stats"
 
-        start: Timestamp = Field(validation_alias="from", serialization_alias="from")
-        to: Timestamp
+        since: Timestamp
+        until: Timestamp
         bucket_s: Positive
         total: RunNumbers
         buckets: tuple[StatsBucket, ...]
@@ -1367,6 +1507,7 @@ def _make_AgentVersions() -> object:
         agent_id: Str
         versions: tuple[AgentVersion, ...]
         current: Maybe[Str] = None
+        next: Maybe[Str] = None
 
     return AgentVersions
 
@@ -1433,7 +1574,7 @@ def _make_ProposalView() -> object:
 
 
 def _make_ProposalList() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.rest import ProposalView, ProposalWork
 
     class ProposalList(Open):
@@ -1443,6 +1584,7 @@ def _make_ProposalList() -> object:
 
         proposals: tuple[ProposalView, ...]
         work: tuple[ProposalWork, ...]
+        next: Maybe[Str] = None
 
     return ProposalList
 
@@ -1491,10 +1633,98 @@ def _make_ProblemDetails() -> object:
         detail: Str
         code: Str
         ids: dict[str, Str]
+        instance: Maybe[Str] = None
         policy_code: Maybe[Str] = None
         issues: Maybe[tuple[ProblemIssue, ...]] = None
 
     return ProblemDetails
+
+
+def _make_StepCost() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import CacheLoss, Count, Price, Usage
+
+    class StepCost(Open):
+        """What a model call cost."""
+
+        __qualname__ = "StepCost"
+
+        step_index: Count
+        model_id: Str
+        usage: Usage
+        price: Maybe[Price] = None
+        loss: Maybe[CacheLoss] = None
+
+    return StepCost
+
+
+def _make_UsageShare() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Usage
+
+    class UsageShare(Open):
+        """What a model or a subagent used."""
+
+        __qualname__ = "UsageShare"
+
+        name: Str
+        usage: Usage
+
+    return UsageShare
+
+
+def _make_ToolCost() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Count
+
+    class ToolCost(Open):
+        """What the results of a tool cost in later prompts."""
+
+        __qualname__ = "ToolCost"
+
+        tool: Str
+        calls: Count
+        result_tokens: Count
+        prompt_tokens: Count
+        cost_micros: Count
+
+    return ToolCost
+
+
+def _make_ResultCost() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class ResultCost(Open):
+        """What a result of a tool cost in later prompts."""
+
+        __qualname__ = "ResultCost"
+
+        call_id: Id
+        tool: Str
+        tokens: Count
+        prompts: Count
+        cost_micros: Count
+
+    return ResultCost
+
+
+def _make_RunCosts() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.rest import ResultCost, StepCost, ToolCost, UsageShare
+
+    class RunCosts(Open):
+        """Where the money of a run went, as far as it is recorded."""
+
+        __qualname__ = "RunCosts"
+
+        steps: tuple[StepCost, ...]
+        models: tuple[UsageShare, ...]
+        subagents: tuple[UsageShare, ...]
+        tools: tuple[ToolCost, ...]
+        results: tuple[ResultCost, ...]
+
+    return RunCosts
 
 
 __getattr__, __dir__ = _lazy_values(
@@ -1514,6 +1744,7 @@ __getattr__, __dir__ = _lazy_values(
         "NewDatasetCase": _make_NewDatasetCase,
         "DatasetCaseChange": _make_DatasetCaseChange,
         "Accepted": _make_Accepted,
+        "AcceptedRun": _make_AcceptedRun,
         "SessionStatus": _make_SessionStatus,
         "SessionInfo": _make_SessionInfo,
         "SessionPage": _make_SessionPage,
@@ -1527,6 +1758,10 @@ __getattr__, __dir__ = _lazy_values(
         "RefusedStartPage": _make_RefusedStartPage,
         "MissedTicks": _make_MissedTicks,
         "TickOverlap": _make_TickOverlap,
+        "LimitPeriod": _make_LimitPeriod,
+        "NewLimit": _make_NewLimit,
+        "LimitInfo": _make_LimitInfo,
+        "LimitList": _make_LimitList,
         "NewSchedule": _make_NewSchedule,
         "ScheduleInfo": _make_ScheduleInfo,
         "SchedulePage": _make_SchedulePage,
@@ -1540,6 +1775,8 @@ __getattr__, __dir__ = _lazy_values(
         "UndoPlan": _make_UndoPlan,
         "ApprovalInfo": _make_ApprovalInfo,
         "ApprovalPage": _make_ApprovalPage,
+        "SettledApproval": _make_SettledApproval,
+        "ApprovalView": _make_ApprovalView,
         "TraceInfo": _make_TraceInfo,
         "PromptTool": _make_PromptTool,
         "PromptMessage": _make_PromptMessage,
@@ -1575,5 +1812,10 @@ __getattr__, __dir__ = _lazy_values(
         "ProposalAccepted": _make_ProposalAccepted,
         "ProblemIssue": _make_ProblemIssue,
         "ProblemDetails": _make_ProblemDetails,
+        "StepCost": _make_StepCost,
+        "UsageShare": _make_UsageShare,
+        "ToolCost": _make_ToolCost,
+        "ResultCost": _make_ResultCost,
+        "RunCosts": _make_RunCosts,
     },
 )

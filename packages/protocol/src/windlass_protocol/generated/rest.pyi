@@ -20,12 +20,14 @@ from windlass_protocol._wire import (
 )
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
 from windlass_protocol.generated.common import (
+    CacheLoss,
     ContentRef,
     Count,
     Id,
     Integer,
     PolicyRef,
     Positive,
+    Price,
     Sha256,
     SourceRef,
     Timestamp,
@@ -40,7 +42,7 @@ from windlass_protocol.generated.decisions import (
 )
 from windlass_protocol.generated.errors import ErrorCode, ErrorKind, RetryClass
 from windlass_protocol.generated.event_data import FinishReason, ProposalAppliedData, ProposalSettledData
-from windlass_protocol.generated.input import InputRequest, InputResponse
+from windlass_protocol.generated.input import InputOutcome, InputRequest, InputResponse
 from windlass_protocol.generated.policy import BudgetLimits
 from windlass_protocol.generated.runs import PlaygroundOrigin, RunResult, RunSnapshot, RunStatus
 from windlass_protocol.generated.sessions import ModelMessage, RunMode, ToolCallPart, UserContent, UserPart
@@ -238,6 +240,16 @@ class Accepted(Open):
     continuation_token: Maybe[Str] = None
     """The token to continue from here."""
 
+class AcceptedRun(Open):
+    """A run that was accepted: it is durable."""
+
+    session_id: Str
+    """The session."""
+    run_id: Str
+    """The run."""
+    continuation_token: Maybe[Str] = None
+    """The token to continue from here."""
+
 class SessionStatus(StrEnum):
     """Status of the newest run of a session; `idle` without one."""
 
@@ -404,6 +416,8 @@ class FeedbackList(Open):
 
     feedback: tuple[FeedbackInfo, ...]
     """The feedback."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
 
 class RefusedStart(Open):
     """A start of a run that was refused: who asked for what, and the error. It holds no input."""
@@ -456,6 +470,73 @@ class TickOverlap(StrEnum):
     SKIP = "skip"
     QUEUE = "queue"
     CANCEL = "cancel"
+
+class LimitPeriod(StrEnum):
+    """What a limit is for: each run, or all runs of a day or a month together."""
+
+    RUN = "run"
+    DAY = "day"
+    MONTH = "month"
+
+class NewLimit(Closed):
+    """What runs may spend: each of them, or all together in a day or a month."""
+
+    name: Annotated[Str, StringConstraints(min_length=1, max_length=128, pattern="^[^/]+$")]
+    """Its name, without a slash."""
+    per: LimitPeriod
+    """What it is for."""
+    max_cost_micros: Maybe[Positive] = None
+    """Millionths of a US dollar; absent does not limit money."""
+    max_tokens: Maybe[Positive] = None
+    """Tokens of prompts and answers; absent does not limit them."""
+    owner: Maybe[Id] = None
+    """An owner, or `*` for each owner; absent is for all runs."""
+    agent: Maybe[Id] = None
+    """The name of an agent, or `*` for each agent; absent is for all."""
+    timezone: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+    """The time zone of days and months; UTC when left out."""
+
+class LimitInfo(Open):
+    """A limit, and what is left of it for an owner or an agent."""
+
+    name: Str
+    """Its name."""
+    per: LimitPeriod
+    """What it is for."""
+    timezone: Str
+    """The time zone of days and months."""
+    max_cost_micros: Maybe[Count] = None
+    """Millionths of a US dollar; absent does not limit money."""
+    max_tokens: Maybe[Count] = None
+    """Tokens of prompts and answers; absent does not limit them."""
+    owner: Maybe[Str] = None
+    """An owner, or `*` for each owner; absent is for all runs."""
+    agent: Maybe[Str] = None
+    """The name of an agent, or `*` for each agent; absent is for all."""
+    subject: Maybe[Str] = None
+    """The owner or the agent that this is left for, if each has the limit."""
+    period: Maybe[Str] = None
+    """The day or the month; absent for a limit of each run."""
+    ends_at: Maybe[Timestamp] = None
+    """When the next period begins."""
+    cost_micros: Maybe[Count] = None
+    """What was spent in this period, in millionths of a US dollar."""
+    tokens: Maybe[Count] = None
+    """Tokens that were used in this period."""
+    held_micros: Maybe[Count] = None
+    """What is set aside for calls under way."""
+    held_tokens: Maybe[Count] = None
+    """Tokens that are set aside for calls under way."""
+    cost_micros_left: Maybe[Count] = None
+    """What no call has spent or may spend yet; absent without a limit in money."""
+    tokens_left: Maybe[Count] = None
+    """Tokens that no call has used or may use yet; absent without a limit in tokens."""
+
+class LimitList(Open):
+    """Limits by name, each with what is left of it."""
+
+    limits: tuple[LimitInfo, ...]
+    """The limits; one for each owner or agent that has spent of it, if each has it."""
 
 class NewSchedule(Closed):
     """When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when."""
@@ -659,6 +740,36 @@ class ApprovalPage(Open):
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
 
+class SettledApproval(Open):
+    """A request to a person that is closed: answered, or closed without an answer."""
+
+    request_id: Str
+    """The request."""
+    session_id: Str
+    """The session that asked."""
+    run_id: Str
+    """The run that asked."""
+    outcome: InputOutcome
+    """How it was closed."""
+    at: Timestamp
+    """When it was closed."""
+    owner: Maybe[Str] = None
+    """The user that the session belongs to."""
+    option_id: Maybe[Str] = None
+    """The option that was chosen."""
+    responder: Maybe[Str] = None
+    """The user who answered."""
+
+class ApprovalView(ExactlyOne, Open):
+    """A request to a person, open or closed."""
+
+    __exactly_one_of__ = ("open", "settled")
+
+    open: Maybe[ApprovalInfo] = None
+    """The request, while it is open."""
+    settled: Maybe[SettledApproval] = None
+    """How it was closed."""
+
 class TraceInfo(Open):
     """The trace of a run; its first span is the run."""
 
@@ -804,6 +915,8 @@ class ContentList(Open):
 
     contents: tuple[ContentRef, ...]
     """The contents."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
 
 class SafePoints(Open):
     """Records at which a fork can begin, in order."""
@@ -814,10 +927,10 @@ class SafePoints(Open):
     """The value of `before` for older ones."""
 
 class Deleted(Open):
-    """Sessions that were deleted."""
+    """What was deleted: sessions, a schedule or a data set."""
 
     deleted: tuple[Str, ...]
-    """Their ids."""
+    """The ids of the sessions, or the name of the other."""
 
 class ToolInfo(Open):
     """A tool that agents may call."""
@@ -896,6 +1009,8 @@ class RunNumbers(Open):
     """Output tokens."""
     cost_micros: Count
     """Cost in millionths of a dollar."""
+    cache_read_tokens: Maybe[Count] = None
+    """Input tokens that came from the cache of a provider."""
     p50_ms: Maybe[Count] = None
     """Median duration, waits included."""
     p95_ms: Maybe[Count] = None
@@ -922,6 +1037,8 @@ class StatsBucket(Open):
     """Output tokens."""
     cost_micros: Count
     """Cost in millionths of a dollar."""
+    cache_read_tokens: Maybe[Count] = None
+    """Input tokens that came from the cache of a provider."""
     p50_ms: Maybe[Count] = None
     """Median duration, waits included."""
     p95_ms: Maybe[Count] = None
@@ -986,9 +1103,9 @@ class StatsGroup(Open):
 class Stats(Open):
     """Runs over time; a run counts where it started."""
 
-    start: Timestamp = Field(validation_alias="from", serialization_alias="from")
+    since: Timestamp
     """The start of the time."""
-    to: Timestamp
+    until: Timestamp
     """The end of the time, exclusive."""
     bucket_s: Positive
     """Seconds per interval."""
@@ -1056,6 +1173,8 @@ class AgentVersions(Open):
     """The versions that have runs."""
     current: Maybe[Str] = None
     """Fingerprint of the version that new runs get."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
 
 class AgentComparison(Open):
     """Two versions of an agent side by side."""
@@ -1114,6 +1233,8 @@ class ProposalList(Open):
     """The proposals."""
     work: tuple[ProposalWork, ...]
     """Work that is under way, or failed."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
 
 class ProposalAccepted(Open):
     """Work on a proposal that was accepted."""
@@ -1144,7 +1265,73 @@ class ProblemDetails(Open):
     """A stable code for programs."""
     ids: dict[str, Str]
     """Ids of what the problem is about."""
+    instance: Maybe[Str] = None
+    """A URN with the id of the HTTP request, that of the header `x-request-id`."""
     policy_code: Maybe[Str] = None
     """The code of the decision, if a policy refused the start of a run."""
     issues: Maybe[tuple[ProblemIssue, ...]] = None
     """Where the request does not fit the route."""
+
+class StepCost(Open):
+    """What a model call cost."""
+
+    step_index: Count
+    """The step."""
+    model_id: Str
+    """The model."""
+    usage: Usage
+    """What it used."""
+    price: Maybe[Price] = None
+    """How the cost was found, or why there is none."""
+    loss: Maybe[CacheLoss] = None
+    """What it paid for again, because it was in the cache no more."""
+
+class UsageShare(Open):
+    """What a model or a subagent used."""
+
+    name: Str
+    """The model or the subagent."""
+    usage: Usage
+    """What it used."""
+
+class ToolCost(Open):
+    """What the results of a tool cost in later prompts."""
+
+    tool: Str
+    """The tool."""
+    calls: Count
+    """Its results."""
+    result_tokens: Count
+    """Tokens of its results, as estimated."""
+    prompt_tokens: Count
+    """The same tokens, counted with each prompt that had them."""
+    cost_micros: Count
+    """Their part of the cost of these prompts, in millionths of a US dollar."""
+
+class ResultCost(Open):
+    """What a result of a tool cost in later prompts."""
+
+    call_id: Id
+    """The call."""
+    tool: Str
+    """The tool."""
+    tokens: Count
+    """Its tokens, as estimated."""
+    prompts: Count
+    """The prompts that had it: so often its tokens were paid for."""
+    cost_micros: Count
+    """Its part of the cost of these prompts, in millionths of a US dollar."""
+
+class RunCosts(Open):
+    """Where the money of a run went, as far as it is recorded."""
+
+    steps: tuple[StepCost, ...]
+    """Model calls that answered, in their order."""
+    models: tuple[UsageShare, ...]
+    """What each model used, calls that failed and summaries included."""
+    subagents: tuple[UsageShare, ...]
+    """What each subagent used."""
+    tools: tuple[ToolCost, ...]
+    """What the results of each tool cost in later prompts, the most expensive first."""
+    results: tuple[ResultCost, ...]
+    """The twenty results that cost most in later prompts."""

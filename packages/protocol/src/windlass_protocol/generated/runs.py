@@ -147,6 +147,55 @@ def _make_RunSnapshot() -> object:
     return RunSnapshot
 
 
+def _make_WaitCause() -> object:
+    from enum import StrEnum
+
+    class WaitCause(StrEnum):
+        """What a run waits for, in a filter; `person` is input or recovery."""
+
+        __qualname__ = "WaitCause"
+
+        INPUT = "input"
+        RECOVERY = "recovery"
+        PERSON = "person"
+        SUBAGENT = "subagent"
+        PROVIDER = "provider"
+        TIMER = "timer"
+        BUDGET = "budget"
+
+    return WaitCause
+
+
+def _make_RunSort() -> object:
+    from enum import StrEnum
+
+    class RunSort(StrEnum):
+        """What runs are sorted by."""
+
+        __qualname__ = "RunSort"
+
+        STARTED = "started"
+        DURATION = "duration"
+        COST = "cost"
+
+    return RunSort
+
+
+def _make_SessionSort() -> object:
+    from enum import StrEnum
+
+    class SessionSort(StrEnum):
+        """What sessions are sorted by."""
+
+        __qualname__ = "SessionSort"
+
+        CREATED = "created"
+        UPDATED = "updated"
+        COST = "cost"
+
+    return SessionSort
+
+
 __getattr__, __dir__ = _lazy_values(
     globals(),
     {
@@ -156,5 +205,8 @@ __getattr__, __dir__ = _lazy_values(
         "RunWait": _make_RunWait,
         "PlaygroundOrigin": _make_PlaygroundOrigin,
         "RunSnapshot": _make_RunSnapshot,
+        "WaitCause": _make_WaitCause,
+        "RunSort": _make_RunSort,
+        "SessionSort": _make_SessionSort,
     },
 )

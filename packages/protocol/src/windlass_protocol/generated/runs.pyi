@@ -136,3 +136,28 @@ class RunSnapshot(Open):
     """What it waits for, while it waits."""
     playground: Maybe[PlaygroundOrigin] = None
     """The step that it runs again, when it is a playground run."""
+
+class WaitCause(StrEnum):
+    """What a run waits for, in a filter; `person` is input or recovery."""
+
+    INPUT = "input"
+    RECOVERY = "recovery"
+    PERSON = "person"
+    SUBAGENT = "subagent"
+    PROVIDER = "provider"
+    TIMER = "timer"
+    BUDGET = "budget"
+
+class RunSort(StrEnum):
+    """What runs are sorted by."""
+
+    STARTED = "started"
+    DURATION = "duration"
+    COST = "cost"
+
+class SessionSort(StrEnum):
+    """What sessions are sorted by."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    COST = "cost"

@@ -30,6 +30,7 @@ def _make_ImagePart() -> object:
     from typing import Literal
 
     from windlass_protocol._wire import JsonObject, Maybe, Open, Str, Tagged
+    from windlass_protocol.generated.common import ContentRef
 
     class ImagePart(Tagged, Open):
         """A picture."""
@@ -41,6 +42,7 @@ def _make_ImagePart() -> object:
         image: Str
         type: Literal["image"] = "image"
         media_type: Maybe[Str] = None
+        content: Maybe[ContentRef] = None
         provider_options: Maybe[JsonObject] = None
 
     return ImagePart
@@ -50,6 +52,7 @@ def _make_FilePart() -> object:
     from typing import Literal
 
     from windlass_protocol._wire import JsonObject, Maybe, Open, Str, Tagged
+    from windlass_protocol.generated.common import ContentRef
 
     class FilePart(Tagged, Open):
         """A file."""
@@ -62,6 +65,7 @@ def _make_FilePart() -> object:
         media_type: Str
         type: Literal["file"] = "file"
         filename: Maybe[Str] = None
+        content: Maybe[ContentRef] = None
         provider_options: Maybe[JsonObject] = None
 
     return FilePart

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, OnlyBool, Open, Str, Tagged
-from windlass_protocol.generated.common import Count, Id, Positive, Usage
+from windlass_protocol.generated.common import ContentRef, Count, Id, Positive, Usage
 from windlass_protocol.generated.input import (
     InputRequest,
     InputResponse,
@@ -38,6 +38,8 @@ class ImagePart(Tagged, Open):
     """Kind of part."""
     media_type: Maybe[Str] = None
     """Media type."""
+    content: Maybe[ContentRef] = None
+    """The stored bytes, if they were too large for a record; the runtime sets it."""
     provider_options: Maybe[JsonObject] = None
     """Options for one provider."""
 
@@ -54,6 +56,8 @@ class FilePart(Tagged, Open):
     """Kind of part."""
     filename: Maybe[Str] = None
     """Name of the file."""
+    content: Maybe[ContentRef] = None
+    """The stored bytes, if they were too large for a record; the runtime sets it."""
     provider_options: Maybe[JsonObject] = None
     """Options for one provider."""
 

@@ -187,6 +187,7 @@ HookStatusValue = Literal["completed", "failed", "timed_out", "rejected"]
 InputDisplayValue = Literal["confirmation", "select", "text"]
 InputKindValue = Literal["approval", "question", "recovery", "authorization"]
 InputOutcomeValue = Literal["answered", "approved", "cancelled", "denied", "expired", "ignored", "invalid"]
+LimitPeriodValue = Literal["run", "day", "month"]
 MissedTicksValue = Literal["skip", "once", "all"]
 OptionStyleValue = Literal["default", "primary", "danger"]
 PolicyKindValue = Literal[
@@ -201,7 +202,10 @@ PolicyKindValue = Literal[
     "host",
 ]
 PolicyStageValue = Literal["run_start", "pre_tool", "post_tool", "output", "delivery"]
+PriceGapValue = Literal["no-prices", "unlisted", "unusable", "no-usage"]
+PriceSourceValue = Literal["provider", "table", "own", "none"]
 ProblemSeverityValue = Literal["critical", "warning", "minor"]
+PromptPartValue = Literal["tool", "system", "message"]
 ProposalPartValue = Literal["instructions", "tool_description", "policy", "budget", "model"]
 RecoveryChoiceValue = Literal["retry", "skip", "supply", "undo"]
 ResolverPartValue = Literal["instructions", "tools", "skills"]
@@ -213,6 +217,7 @@ RetryClassValue = Literal[
     "retryable", "not_retryable", "repair_needed", "user_action_needed", "host_configuration_needed"
 ]
 RunModeValue = Literal["conversation", "task"]
+RunSortValue = Literal["started", "duration", "cost"]
 RunStatusValue = Literal[
     "pending", "running", "waiting", "cancelling", "completed", "failed", "cancelled", "budget_exhausted"
 ]
@@ -228,6 +233,7 @@ SSEEventTypeValue = Literal[
     "keepalive",
     "done",
 ]
+SessionSortValue = Literal["created", "updated", "cost"]
 SessionStatusValue = Literal[
     "idle",
     "pending",
@@ -283,3 +289,4 @@ TrustClassValue = Literal[
 ]
 UndoStatusValue = Literal["reversible", "reversed", "no_undo", "unknown"]
 VersionVerdictValue = Literal["better", "worse", "unclear"]
+WaitCauseValue = Literal["input", "recovery", "person", "subagent", "provider", "timer", "budget"]

@@ -25,8 +25,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 import windlass
 from windlass.agent.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.agent.hooks import LIVE_EVENTS, EventHook, Hook, check_hook
-from windlass.agent.output import OutputValidator, schema_hash, takes_context_and_output, wanted_deps
+from windlass.agent.output import OutputValidator, deps_type, schema_hash, takes_context_and_output
 from windlass.agent.sandbox import Bubblewrap, NoSandbox
+from windlass.agent.script import run_sync
 from windlass.agent.skills import Skill, Skills
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.limits import (
@@ -44,8 +45,10 @@ from windlass.limits import (
     WAIT_MS_MAX,
 )
 from windlass.ports.model import LLMProvider
+from windlass.prices import OwnPrices, PriceValue, check_prices
 from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
 from windlass.tools.deps import DepsFactory, DepsT, OutputT, can_provide, name_of
+from windlass.tools.json_schema import schema_problem
 from windlass.tools.schema import PlainSchema, plain_schema
 from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import RECENT_MESSAGES, Dedupe, SinkRule
@@ -63,7 +66,6 @@ from windlass_protocol import (
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import output as output_types
 from windlass_protocol.generated import packages, sessions
-from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -166,20 +168,10 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
     return replace(tool, delegates=package_id)
 
 
-if TYPE_CHECKING:
-    Output = type | Mapping[str, object] | OutputContract
-    """A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema or an OutputContract."""
-    agent_tool: Tool[..., object]
-    """Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
-else:
-    # Few agents have them.
-    __getattr__, __dir__ = lazy_values(
-        globals(),
-        {
-            "Output": lambda: type | Mapping[str, object] | output_types.OutputContract,
-            "agent_tool": lambda: subagent_tool("agent", _HERE, package_id=ITSELF),
-        },
-    )
+Output: TypeAlias = type | Mapping[str, object] | output_types.OutputContract
+"""A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema or an OutputContract."""
+agent_tool: Final[Tool[..., object]] = subagent_tool("agent", _HERE, package_id=ITSELF)
+"""Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
 
 
 def subagent_words(name: str, description: str | None, *, message: str) -> str:
@@ -223,6 +215,10 @@ TEMPERATURE_MAX: Final = 2.0
 MODELS_PER_AGENT_MAX: Final = 8
 OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
+WORKFLOW_ROUTE: Final = "workflow"
+"""The route of workflows: their model is written by rules, and reads the message as the argument."""
+NO_DEPS: Final = cast("type[object]", None)
+"""None; the type `object` for type checkers, which then refuse a tool with dependencies in such an agent."""
 
 
 @sealed(eq=False)
@@ -260,7 +256,8 @@ class Agent(Generic[DepsT, OutputT]):
     output: type[OutputT] | Mapping[str, object] | output_types.OutputContract | None = None
     output_validators: Sequence[OutputValidator[DepsT, OutputT]] = field(default_factory=tuple[Never, ...])
     """Functions of an OutputContext and the output, which check it and return it; called in order."""
-    deps: type[DepsT] | DepsFactory[DepsT] | None = None
+    # The default holds for agents without dependencies alone: a caller who leaves it out has none.
+    deps: type[DepsT] | DepsFactory[DepsT] | None = NO_DEPS  # pyright: ignore[reportAssignmentType]
     """The type of the dependencies, or a function that makes them."""
     hooks: Sequence[Hook | EventHook | packages.HookSpec] = ()
     output_sinks: Sequence[packages.OutputSinkSpec] = ()
@@ -269,6 +266,11 @@ class Agent(Generic[DepsT, OutputT]):
     """Compaction of the history: a number of tokens, or a CompactionConfig."""
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
+    prices: Mapping[str, PriceValue] | None = None
+    """Prices by the names of models, with wildcards, before those of the runtime and of the price table.
+
+    The first name that matches counts: `{"ollama/*": 0, "gpt-4o*": "openai", "ours": ModelPrice(0.5, 2)}`.
+    """
     temperature: float | None = None
     retry_for_ms: int | None = None
     """How long model calls are retried while the provider is away; the runtime's setting when left out."""
@@ -345,6 +347,11 @@ class Agent(Generic[DepsT, OutputT]):
     def compaction_route(self) -> tuple[str, str] | None:
         """The route of the summary model; None for the model of the agent."""
         return None if self.compaction_model is None else _route_of(self.compaction_model)
+
+    @property
+    def own_prices(self) -> OwnPrices:
+        """The prices of models that the agent has."""
+        return () if self.prices is None else check_prices(self.prices, f"agent {self.name}: prices")
 
     @property
     def contract(self) -> OutputContract | None:
@@ -482,7 +489,7 @@ class Agent(Generic[DepsT, OutputT]):
             [self], providers=providers or {}, is_attended=False, retry_for_ms=0
         )
         async with runtime:
-            return await (await runtime.start(self, message, deps=deps)).wait()
+            return await (await runtime.start_run(self, message, deps=deps)).wait()
 
     @overload
     def run_sync(
@@ -514,8 +521,6 @@ class Agent(Generic[DepsT, OutputT]):
                 server or a command imports the module for its agents.
             Unavailable: as for `run`.
         """
-        from windlass.agent.script import run_sync  # noqa: PLC0415 - slow to import
-
         return run_sync(self.run(message, deps=deps, providers=providers))
 
     def with_model(
@@ -532,12 +537,18 @@ class Agent(Generic[DepsT, OutputT]):
             Rejected: the model cannot be used, or there is no subagent of a name.
         """
         models = dict(subagents or {})
-        unknown = models.keys() - _names_below(self)
-        if unknown:
-            raise wrong(f"agent {self.name}: no subagent is named {', '.join(sorted(unknown))}")
-        return replace(
-            self, model=model, subagents=tuple(_with_models(subagent, models) for subagent in self.subagents)
-        )
+        check_named_below(self, models)
+        return self.with_parts(model, tuple(with_models(subagent, models) for subagent in self.subagents))
+
+    def with_parts(
+        self, model: str | LLMProvider | Sequence[str | LLMProvider], subagents: Sequence[AnyAgent]
+    ) -> Agent[DepsT, OutputT]:
+        """Return a copy with another model and other subagents."""
+        return replace(self, model=model, subagents=subagents)
+
+    def message_of(self, value: object) -> object:
+        """Return the message of a run for a value that a start was given: the value itself."""
+        return value
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
@@ -613,7 +624,7 @@ class Agent(Generic[DepsT, OutputT]):
                 check_tool_deps(cast("Tool[..., object]", tool), deps, where=where)
         for validator in self.output_validators:
             what = f"{where}: output validator {_type_name(validator)}"
-            _check_fits(what, "OutputContext", wanted_deps(validator), deps=deps)
+            _check_fits(what, "OutputContext", deps_type(validator), deps=deps)
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
@@ -627,6 +638,7 @@ class Agent(Generic[DepsT, OutputT]):
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
         if self.retry_for_ms not in (None, 0):
             check_whole(self.retry_for_ms, f"{where}: retry_for_ms", most=WAIT_MS_MAX)
+        check_prices(self.prices or {}, f"{where}: prices")
         for spec in self.hook_specs:
             check_hook(spec)
         for event_hook in self.event_hooks:
@@ -665,15 +677,27 @@ AnyAgent: TypeAlias = Agent[Never, object]
 """An agent with any dependencies and any output."""
 
 
+def check_named_below(agent: AnyAgent, models: Mapping[str, object]) -> None:
+    """Refuse models of agents that an agent does not have as subagents, at any level.
+
+    Raises:
+        Rejected: a name is unknown.
+    """
+    unknown = models.keys() - _names_below(agent)
+    if unknown:
+        raise wrong(f"agent {agent.name}: no subagent is named {', '.join(sorted(unknown))}")
+
+
 def _names_below(agent: AnyAgent) -> set[str]:
     return {name for subagent in agent.subagents for name in (subagent.name, *_names_below(subagent))}
 
 
-def _with_models(
+def with_models(
     agent: AnyAgent, models: Mapping[str, str | LLMProvider | Sequence[str | LLMProvider]]
 ) -> AnyAgent:
-    below = tuple(_with_models(subagent, models) for subagent in agent.subagents)
-    return replace(agent, model=models.get(agent.name, agent.model), subagents=below)
+    """Return an agent with other models, by the names of itself and its subagents at any level."""
+    below = tuple(with_models(subagent, models) for subagent in agent.subagents)
+    return agent.with_parts(models.get(agent.name, agent.model), below)
 
 
 def _check_recorded(hook: EventHook, where: str) -> None:
@@ -681,7 +705,7 @@ def _check_recorded(hook: EventHook, where: str) -> None:
     if live:
         raise wrong(
             f"{where}: hook {hook.hook_id}: {', '.join(live)} is live only and not recorded; "
-            "read it with subscribe_session"
+            "read it with runtime.sessions.subscribe"
         )
 
 
@@ -717,7 +741,6 @@ def _check_output(contract: OutputContract, output: object, *, where: str) -> No
     # A schema that pydantic made is valid; the validator is slow to import.
     if not isinstance(output, Mapping | output_types.OutputContract):
         return
-    from windlass.tools.json_schema import schema_problem  # noqa: PLC0415 - slow to import
 
     problem = schema_problem(contract.json_schema)
     if problem is not None:

@@ -22,6 +22,17 @@ INSTRUCTIONS: Final = "instructions"
 """The default name of a resolver of instructions."""
 
 
+def join_instructions(instructions: str | None, addition: str, part: ResolverPart) -> str | None:
+    """Return the instructions of an agent with what a resolver adds; None if there are none.
+
+    Instructions of a resolver come first: before the catalogue of skills, which is behind the agent's own.
+    """
+    texts = [instructions or "", addition]
+    if part is ResolverPart.INSTRUCTIONS:
+        texts.reverse()
+    return "\n\n".join(filter(None, texts)) or None
+
+
 @sealed
 class DynamicContext:
     """The run that a resolver resolves for."""
@@ -114,4 +125,6 @@ def words_of(instructions: object, where: str) -> str | Dynamic:
         return instructions
     if callable(instructions) and not isinstance(instructions, type):
         return dynamic(instructions, name=INSTRUCTIONS)
+    if not isinstance(instructions, str):
+        raise wrong(f"{where}: instructions must be a string or a function, found {kind_of(instructions)}")
     return check_text(instructions, f"{where}: instructions", chars_max=INSTRUCTIONS_CHARS_MAX)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 import windlass_protocol
-from windlass.errors import check_name, check_whole, kind_of, meant, option_problem, wrong
+from windlass.errors import check_name, check_whole, kind_of, near_names, option_problem, wrong
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.host import EventFunction, HookFunction
 from windlass_harness.loop import rules as hooked
@@ -188,7 +188,7 @@ def on_event(
     known_types = [ANY_EVENT, *windlass_protocol.EVENT_DATA]
     for event_type in types:
         if event_type not in known_types:
-            close = meant([event_type], known_types) if isinstance(cast(object, event_type), str) else ""
+            close = near_names([event_type], known_types) if isinstance(cast(object, event_type), str) else ""
             raise wrong(f'@on_event: unknown type of event {event_type!r}; "*" stands for all types{close}')
 
     def make(function: EventFunction) -> EventHook:

@@ -24,16 +24,16 @@ _WINDLASS: Final = Path(__file__).parents[1]
 _GUARD: Final = 'put what runs it under: if __name__ == "__main__":'
 
 
-def load_agents(place: str, folder: str | Path = ".") -> tuple[AnyAgent, ...]:
+def load_agents(reference: str, folder: str | Path = ".") -> tuple[AnyAgent, ...]:
     """Return the agents at `module:name` or `file.py:name`; see `load`.
 
     Raises:
         Rejected: as for `load`.
     """
-    return tuple({agent.name: agent for agent in load(place, Agent, folder=folder)}.values())
+    return tuple({agent.name: agent for agent in load(reference, Agent, folder=folder)}.values())
 
 
-def load(place: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...]:
+def load(reference: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...]:
     """Return the objects at `module:name` or `file.py:name`, all of the type `kind`.
 
     A name refers to one object or to a list. Without a name, all objects of that type in the module are
@@ -43,7 +43,7 @@ def load(place: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...
         Rejected: the module or name does not exist, the module cannot be imported, or it holds no object of
             the type; the message names the line of a failed import.
     """
-    where, _, name = place.partition(":")
+    where, _, name = reference.partition(":")
     module = _import_module(where, Path(folder).absolute())
     kind_name = kind.__name__
     if not name:
@@ -56,7 +56,7 @@ def load(place: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...
     value = _lookup(module, where, name=name, kind=kind)
     objects = _all_of(value, kind)
     if not objects:
-        raise _load_error(f"{place} is {type(value).__name__}: expected {kind_name}, or a list of them")
+        raise _load_error(f"{reference} is {type(value).__name__}: expected {kind_name}, or a list of them")
     return objects
 
 
@@ -69,17 +69,17 @@ def load_tools(places: Iterable[str], folder: str | Path = ".") -> ToolRouter:
         Rejected: a module cannot be loaded; the message names the reference and the reason.
     """
     router = ToolRouter()
-    for place in places:
-        for tool in _tools(place, Path(folder).absolute()):
+    for reference in places:
+        for tool in _tools(reference, Path(folder).absolute()):
             try:
                 router.register(tool)
             except AgentError as error:
-                raise _load_error(f"{place}: {error.message}") from None
+                raise _load_error(f"{reference}: {error.message}") from None
     return router
 
 
-def _tools(place: str, folder: Path) -> Sequence[Tool[..., object]]:
-    where, _, name = place.partition(":")
+def _tools(reference: str, folder: Path) -> Sequence[Tool[..., object]]:
+    where, _, name = reference.partition(":")
     module = _import_module(where, folder)
     members: object = list(vars(module).values())
     target = _lookup(module, where, name=name, kind=Tool) if name else members
@@ -88,7 +88,7 @@ def _tools(place: str, folder: Path) -> Sequence[Tool[..., object]]:
     items = cast("Sequence[object]", target) if isinstance(target, list | tuple) else (target,)
     tools = [cast("Tool[..., object]", item) for item in items if isinstance(item, Tool)]
     if not tools:
-        raise _load_error(f"{place}: no tools found; define functions with @tool")
+        raise _load_error(f"{reference}: no tools found; define functions with @tool")
     return tools
 
 

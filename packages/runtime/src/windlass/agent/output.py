@@ -59,7 +59,7 @@ called again for each answer, and for the same answer after a crash.
 """
 
 
-def wanted_deps(validator: Callable[..., object]) -> object:
+def deps_type(validator: Callable[..., object]) -> object:
     """Return the dependencies that a validator needs, `OutputContext[…]`; None if it names none."""
     contexts = [hint for hint in hints_of(validator).values() if get_origin(hint) is OutputContext]
     return get_args(contexts[0])[0] if contexts else None

@@ -40,27 +40,30 @@ from windlass_protocol import (
     canonical,
     decode,
 )
+from windlass_protocol.frozen import frozen
 
 POLICY_ID: Final = "agent-policy"
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "tools": ("name",),
-    "subagents": ("name",),
-    "policies": ("kind", "id", "version"),
-    "hooks": ("hookId",),
-    "outputContracts": ("schemaId",),
-    "outputSinks": ("sinkId",),
-    "resolvers": ("name",),
-}
-"""Lists without a meaningful order, with the fields that identify their items."""
-_WORDS: Final[Mapping[str, str]] = {
-    "tools": "tool",
-    "subagents": "subagent",
-    "policies": "policy",
-    "hooks": "hook",
-    "outputContracts": "output contract",
-    "outputSinks": "output sink",
-    "resolvers": "resolver",
+
+
+@frozen
+class _UnorderedList:
+    """A list of a package without a meaningful order."""
+
+    word: str
+    """What one of its items is called."""
+    keys: tuple[str, ...]
+    """The fields that identify an item."""
+
+
+_LISTS: Final[Mapping[str, _UnorderedList]] = {
+    "tools": _UnorderedList("tool", ("name",)),
+    "subagents": _UnorderedList("subagent", ("name",)),
+    "policies": _UnorderedList("policy", ("kind", "id", "version")),
+    "hooks": _UnorderedList("hook", ("hookId",)),
+    "outputContracts": _UnorderedList("output contract", ("schemaId",)),
+    "outputSinks": _UnorderedList("output sink", ("sinkId",)),
+    "resolvers": _UnorderedList("resolver", ("name",)),
 }
 
 
@@ -88,7 +91,10 @@ def compile_package(agent: AnyAgent) -> RuntimePackage:
         programs=agent.programs or None,
         keeps_variables=True if agent.code_mode == "session" else None,
         sandbox=agent.sandbox_spec,
-        resolvers=tuple(sorted((one.spec for one in agent.resolvers), key=lambda one: one.name)) or None,
+        resolvers=tuple(
+            sorted((resolver.spec for resolver in agent.resolvers), key=lambda resolver: resolver.name)
+        )
+        or None,
     )
 
 
@@ -133,10 +139,10 @@ def package_difference(old: RuntimePackage, new: RuntimePackage) -> tuple[str, .
         left, right = before.get(key), after.get(key)
         if left == right:
             continue
-        if key in _KEYS:
+        if key in _LISTS:
             differences += _list_difference(key, left, right)
         elif isinstance(left, dict) and isinstance(right, dict):
-            differences += [f"{key}.{name} changed" for name in _changed_fields(left, right)]
+            differences += [f"{key}.{name} changed" for name in _differences(left, right)]
         else:
             differences.append(f"{key} {_change(left, right)}")
     return tuple(differences)
@@ -188,12 +194,16 @@ def _settings(agent: AnyAgent) -> JsonObject | None:
         settings["retryForMs"] = agent.retry_for_ms
     if agent.fallback_routes:
         settings["fallbacks"] = [
-            {"routeId": route_id, "modelId": model_id} for route_id, model_id in agent.fallback_routes
+            _route_data(route_id, model_id) for route_id, model_id in agent.fallback_routes
         ]
     if agent.compaction_route is not None:
         route_id, model_id = agent.compaction_route
-        settings["compactionModel"] = {"routeId": route_id, "modelId": model_id}
+        settings["compactionModel"] = _route_data(route_id, model_id)
     return settings or None
+
+
+def _route_data(route_id: str, model_id: str) -> JsonObject:
+    return ProviderRoute(route_id=route_id, model_id=model_id).model_dump(mode="json", by_alias=True)
 
 
 def _subagents(agent: AnyAgent) -> tuple[SubagentSpec, ...] | None:
@@ -246,7 +256,7 @@ def _digest(body: JsonObject) -> str:
 def _stable(package: RuntimePackage) -> JsonObject:
     """Return a package without its volatile fields, with sorted lists."""
     body: JsonObject = package.model_dump(mode="json", by_alias=True, exclude={"volatile"})
-    for key in _KEYS:
+    for key in _LISTS:
         items = body.get(key)
         if isinstance(items, list):
             body[key] = sorted(items, key=lambda item: _name(key, item))
@@ -258,7 +268,7 @@ def _stable(package: RuntimePackage) -> JsonObject:
 
 def _name(key: str, item: JsonValue) -> str:
     assert isinstance(item, dict)
-    return ":".join(str(item.get(part, "")) for part in _KEYS[key])
+    return ":".join(str(item.get(part, "")) for part in _LISTS[key].keys)
 
 
 def _list_difference(key: str, left: JsonValue, right: JsonValue) -> Iterator[str]:
@@ -266,18 +276,18 @@ def _list_difference(key: str, left: JsonValue, right: JsonValue) -> Iterator[st
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old is None or new is None:
-            yield f"{_WORDS[key]} {name} {_change(old, new)}"
+            yield f"{_LISTS[key].word} {name} {_change(old, new)}"
         elif old != new:
-            yield f"{_WORDS[key]} {name} changed: {', '.join(_changed_fields(old, new))}"
+            yield f"{_LISTS[key].word} {name} changed: {', '.join(_differences(old, new))}"
 
 
 def _by_name(key: str, items: JsonValue) -> dict[str, JsonObject]:
     # Policies are matched by id alone: changed rules are reported as a change, not as another policy.
-    first = "id" if key == "policies" else _KEYS[key][0]
+    first = "id" if key == "policies" else _LISTS[key].keys[0]
     return {str(item[first]): item for item in cast(list[JsonObject], items or [])}
 
 
-def _changed_fields(left: JsonObject, right: JsonObject) -> list[str]:
+def _differences(left: JsonObject, right: JsonObject) -> list[str]:
     return [name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)]
 
 

@@ -108,12 +108,12 @@ class InheritedPolicy(RulesPolicy):
         """Return the strictest decision. Arguments that one policy modifies are passed to the next one."""
         decision = self.all[0].before(call, is_attended=is_attended)
         for policy in self.all[1:]:
-            changed = _changed_arguments(decision)
+            changed = _new_arguments(decision)
             if changed is not None:
                 call = replace(call, arguments=changed)
             next_decision = policy.before(call, is_attended=is_attended)
             decision = strongest(decision, next_decision)
-            changed = _changed_arguments(next_decision) or changed
+            changed = _new_arguments(next_decision) or changed
             if changed is not None and isinstance(decision, ModifyDecision | AskDecision):
                 decision = decision.model_copy(update={"arguments": changed})
         return decision
@@ -132,7 +132,7 @@ def decides_by_rules(policy: object) -> bool:
     return type(policy) is RulesPolicy
 
 
-def _changed_arguments(decision: PolicyDecision) -> dict[str, JsonValue] | None:
+def _new_arguments(decision: PolicyDecision) -> dict[str, JsonValue] | None:
     return decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
 
 

@@ -1,14 +1,16 @@
 """Skills: instructions loaded on demand, from SKILL.md files or code."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from windlass.errors import Rejected, check_text, wrong
+from windlass.errors import Rejected, check_text, kind_of, wrong
 from windlass.limits import (
     CLOSE_NAMES_MAX,
     NAME_CHARS_MAX,
@@ -22,9 +24,8 @@ from windlass.limits import (
 )
 from windlass.tools import Tool, ToolFailed, tool
 from windlass_protocol import JsonObject, canonical
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,13 +100,17 @@ def _fields(text: str, where: str) -> dict[str, str]:
 
 
 SKILL_FILE: Final = "SKILL.md"
-_NAME: Final = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @sealed
 class Skill:
-    """Instructions for one kind of task, with their files."""
+    """Instructions for one kind of task, with their files.
+
+    Raises:
+        Rejected: the name, the description or the body cannot be used, or the files lack digests or a folder.
+    """
 
     name: str
     description: str
@@ -116,6 +121,18 @@ class Skill:
     file_digests: tuple[str, ...] = ()
     """The SHA-256 of each file."""
     folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        where = f"skill {_check_name(self.name)}"
+        check_text(self.description, f"{where}: the description", chars_max=SKILL_DESCRIPTION_CHARS_MAX)
+        check_text(self.body, f"{where}: the body", chars_max=SKILL_BYTES_MAX)
+        if not self.description.strip():
+            raise wrong(f"{where}: the description is empty; say when the model needs the skill")
+        if len(self.files) != len(self.file_digests) or (self.files and self.folder is None):
+            raise wrong(
+                f"{where}: files need their folder and a digest each; found {len(self.files):,} files and "
+                f"{len(self.file_digests):,} digests; load_skills(folder) reads them"
+            )
 
     @property
     def hash(self) -> str:
@@ -166,19 +183,18 @@ def _skill(folder: Path) -> Skill:
     if walked.text is None:
         raise wrong(f"{where}: there is no {SKILL_FILE} in {folder}")
     skill_text = read_skill_text(walked.text, f"{where}: {SKILL_FILE}")
-    name = _check_name(skill_text.name)
-    if name != folder.name:
-        raise wrong(f"{where}: the name in {SKILL_FILE} is {name}; give folder and skill the same name")
-    description = check_text(
-        " ".join(skill_text.description.split()),
-        f"{where}: the description",
-        chars_max=SKILL_DESCRIPTION_CHARS_MAX,
-    )
     files = tuple(sorted(hashes))
-    digests = tuple(hashes[path] for path in files)
-    return Skill(
-        name, description, body=skill_text.body, files=files, file_digests=digests, folder=folder.absolute()
+    skill = Skill(
+        skill_text.name,
+        " ".join(skill_text.description.split()),
+        body=skill_text.body,
+        files=files,
+        file_digests=tuple(hashes[path] for path in files),
+        folder=folder.absolute(),
     )
+    if skill.name != folder.name:
+        raise wrong(f"{where}: the name in {SKILL_FILE} is {skill.name}; give folder and skill the same name")
+    return skill
 
 
 @mutable
@@ -248,12 +264,14 @@ def _unreadable(path: Path, error: OSError) -> Rejected:
     return wrong(f"{path} cannot be read: {error.strerror or type(error).__name__}")
 
 
-def _check_name(name: str) -> str:
+def _check_name(name: object) -> str:
     """Return a valid name of a skill, such as `fill-forms`."""
+    if not isinstance(name, str):
+        raise wrong(f"the name of a skill must be a string, found {kind_of(name)}")
     if len(name) > NAME_CHARS_MAX or not _NAME.fullmatch(name):
         raise wrong(
             f"the name of a skill must be lowercase letters and digits with single - between them, at most "
-            f"{NAME_CHARS_MAX} characters; found {shown(name, NAME_CHARS_MAX)}"
+            f"{NAME_CHARS_MAX} characters; found {printable(name, NAME_CHARS_MAX)}"
         )
     return name
 
@@ -315,8 +333,7 @@ class Skills:
         return loaded
 
     def _unknown(self, name: str) -> str:
-        shown_name, names = shown(name, NAME_CHARS_MAX), sorted(self._skills)
-        from difflib import get_close_matches  # noqa: PLC0415 - slow to import
+        shown_name, names = printable(name, NAME_CHARS_MAX), sorted(self._skills)
 
         close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=0.5)
         if close:

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from windlass.catalog.sessions import Sessions as Sessions
     from windlass.catalog.stats import RunNumbers as RunNumbers
     from windlass.catalog.stats import RunStats as RunStats
-    from windlass.ports.store import OpenRequest as OpenRequest
-    from windlass.ports.store import RefusedStart as RefusedStart
-    from windlass.ports.store import RunInfo as RunInfo
-    from windlass.ports.store import SessionInfo as SessionInfo
-    from windlass.ports.store import SessionStatus as SessionStatus
-    from windlass.ports.store import SettledRequest as SettledRequest
+    from windlass.ports.listing import OpenRequest as OpenRequest
+    from windlass.ports.listing import RefusedStart as RefusedStart
+    from windlass.ports.listing import RunInfo as RunInfo
+    from windlass.ports.listing import SessionInfo as SessionInfo
+    from windlass.ports.listing import SettledRequest as SettledRequest
+    from windlass_harness.views.costs import ResultCost as ResultCost
+    from windlass_harness.views.costs import RunCosts as RunCosts
+    from windlass_harness.views.costs import StepCost as StepCost
+    from windlass_harness.views.costs import ToolCost as ToolCost
+    from windlass_protocol import SessionStatus as SessionStatus
 
 _HOMES = {
     "windlass.catalog.feedback": ("Feedback",),
@@ -39,13 +43,19 @@ _HOMES = {
         "RunNumbers",
         "RunStats",
     ),
-    "windlass.ports.store": (
+    "windlass.ports.listing": (
         "OpenRequest",
         "RefusedStart",
         "RunInfo",
         "SessionInfo",
         "SessionStatus",
         "SettledRequest",
+    ),
+    "windlass_harness.views.costs": (
+        "ResultCost",
+        "RunCosts",
+        "StepCost",
+        "ToolCost",
     ),
 }
 

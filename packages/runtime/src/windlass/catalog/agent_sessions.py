@@ -8,27 +8,32 @@ field, so that two updates of different fields never undo each other.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Final, cast
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import fields
 from pydantic import JsonValue, ValidationError
 
 from windlass.catalog.reading import PAGE_ITEMS_MAX, check_limit
 from windlass.catalog.sessions import Sessions, name_of
-from windlass.engine.clocks import moment
+from windlass.engine.clocks import moment, stamp
 from windlass.engine.folds import JournalFolds
 from windlass.engine.inbox import STATE, each_item
 from windlass.errors import Conflict, Rejected
+from windlass.ports.archive import SessionCopy, StoredAppend
 from windlass.ports.feed import EventBus
+from windlass.ports.listing import SessionInfo
 from windlass.ports.machine import Machine
-from windlass.ports.store import SessionCopy, SessionInfo, SessionStatus, Store, StoredAppend
+from windlass.ports.store import Store
 from windlass.refusals import (
     bad_request,
     check_free_json,
     check_given,
     check_id,
-    kept_name,
     misfit,
     notes_name,
+    reserved_id,
 )
 from windlass.tools.context import RESERVED
 from windlass_harness.ledger.names import is_notes
@@ -37,15 +42,20 @@ from windlass_harness.loop.events import Draft, StateChange
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.record import Record, number
 from windlass_harness.redact import Redactor
-from windlass_harness.views.listing import Told
-from windlass_protocol import AgentSession, AgentSessionChange, ErrorKind, JsonObject, RetryClass
+from windlass_harness.views.listing import SessionNews
+from windlass_protocol import (
+    AgentSession,
+    AgentSessionChange,
+    ErrorKind,
+    JsonObject,
+    RetryClass,
+    SessionStatus,
+)
+from windlass_protocol.bodies import Part, or_none
+from windlass_protocol.generated.records import SessionStateChanged
 
 FACTS_KEY: Final = f"{RESERVED}session"
 """The key of the session's state that holds what `create` was given."""
-_FIELDS: Final = {
-    f"{FACTS_KEY}.{name}": name for name in ("currentStage", "nextStage", "stageData", "updatedAt")
-}
-"""The keys that `update` sets, and their fields of the document."""
 LISTED_MAX: Final = 1_000
 """Sessions of one list."""
 LOCAL_USER: Final = "local"
@@ -62,8 +72,33 @@ _ENDED: Final = frozenset(
 )
 
 
+class _StageFields(Part, frozen=True, kw_only=True):
+    """The fields of a document that `update` sets."""
+
+    current_stage: str | UnsetType = UNSET
+    next_stage: str | UnsetType | None = UNSET
+    stage_data: JsonObject | UnsetType | None = UNSET
+    updated_at: str | UnsetType = UNSET
+
+
+class _DocumentFields(_StageFields, frozen=True, kw_only=True):
+    """The fields of a document, not checked yet."""
+
+    session_id: str | UnsetType = UNSET
+    chat_id: str | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
+    scenario: str | UnsetType | None = UNSET
+    project_id: str | UnsetType | None = UNSET
+    is_active: bool | UnsetType = UNSET
+    created_at: str | UnsetType = UNSET
+
+
+_FIELDS: Final = {f"{FACTS_KEY}.{part.encode_name}": part.encode_name for part in fields(_StageFields)}
+"""The keys that `update` sets, and their fields of the document."""
+
+
 class AgentSessions:
-    """Creates, updates, reads and lists sessions as `AgentSession` documents; `runtime.agent_sessions`."""
+    """Creates, updates, reads and lists `AgentSession` documents; `runtime.sessions.agent_sessions`."""
 
     def __init__(
         self,
@@ -71,7 +106,7 @@ class AgentSessions:
         store: Store,
         *,
         folds: JournalFolds,
-        give_state: Callable[[str, StateChange], Awaitable[None]],
+        give_state: Callable[[str, StateChange, str | None], Awaitable[None]],
         bus: EventBus,
         machine: Machine,
         redactor: Redactor,
@@ -109,17 +144,17 @@ class AgentSessions:
         """
         name = self._machine.new_id() if session_id is None else check_id(session_id, "session_id")
         self._check_name(name)
-        fields: dict[str, JsonValue] = {
-            "chatId": chat_id,
-            "userId": user_id or LOCAL_USER,
-            "currentStage": current_stage or FIRST_STAGE,
-            "scenario": scenario,
-            "stageData": None if stage_data is None else dict(stage_data),
-            "projectId": project_id,
-        }
-        check_free_json(fields["stageData"], "stageData")
+        document = _DocumentFields(
+            chat_id=chat_id,
+            user_id=user_id or LOCAL_USER,
+            current_stage=current_stage or FIRST_STAGE,
+            scenario=scenario,
+            stage_data=None if stage_data is None else dict(stage_data),
+            project_id=project_id,
+        )
+        check_free_json(or_none(document.stage_data), "stageData")
         at = moment(self._machine.clock).at
-        facts: JsonObject = {key: value for key, value in fields.items() if value is not None}
+        facts: JsonObject = {key: value for key, value in _wire(document).items() if value is not None}
         # The size is checked before the content is looked at.
         problem = _problem(name, facts, at) or state_problem({}, StateChange({FACTS_KEY: facts}))
         if problem is not None:
@@ -127,10 +162,10 @@ class AgentSessions:
         change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
         record = number(Draft(change.body.TYPE, at, change.body), name, seq=1, epoch=0)
         try:
-            entry = Told(at, at, agent_id=agent_id, owner=owner)
+            entry = SessionNews(at, at, agent_id=agent_id, owner=owner)
             await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), entry))
         except Conflict:
-            existing = await self._store.listed_session(name)
+            existing = await self._store.session_info(name)
             if existing is None:
                 raise
             if await self.facts(name) != change.values[FACTS_KEY]:
@@ -147,29 +182,43 @@ class AgentSessions:
         info = await self._sessions.get(session_id)
         return _document(info, {**await self.facts(session_id), **await self._stages(session_id)})
 
-    async def update(self, session_id: str, change: AgentSessionChange) -> AgentSession:
+    async def update(
+        self,
+        session_id: str,
+        change: AgentSessionChange,
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+    ) -> AgentSession:
         """Change the stage of a session; return once the change is durable.
 
         Fields that are not given stay as they are; `next_stage=None` removes the next stage. The change is an
         item in the inbox of the session, and this view shows it at once; the record `session.state_changed`
         follows in its turn, also while a run is under way. Secrets are masked.
 
+        Args:
+            session_id: The session.
+            change: The fields to change.
+            key: Given again with the same change and time, it is one change.
+            at: The time of the change; now by default.
+
         Raises:
-            Conflict: there is no such session.
+            Conflict: there is no such session, or the key was used with another change.
             Rejected: the change has the wrong type, or the state of the session would be too large.
         """
         checked_change = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
         await self._sessions.get(session_id)
-        fields: JsonObject = checked_change.model_dump(mode="json", by_alias=True)
-        check_free_json(fields.get("stageData"), "stageData")
-        if fields:
-            fields["updatedAt"] = moment(self._machine.clock).at
-            values = {key: fields[name] for key, name in _FIELDS.items() if name in fields}
+        changed: JsonObject = checked_change.model_dump(mode="json", by_alias=True)
+        check_free_json(checked_change.stage_data, "stageData")
+        if changed:
+            updated_at = moment(self._machine.clock).at if at is None else stamp(at)
+            changed |= _wire(_StageFields(updated_at=updated_at))
+            values = {key: changed[name] for key, name in _FIELDS.items() if name in changed}
             problem = state_problem({}, StateChange(values))
             if problem is not None:
                 raise bad_request(problem)
             masked = cast(JsonObject, self._redactor.value(values))
-            await self._give_state(session_id, StateChange(masked))
+            await self._give_state(session_id, StateChange(masked), key)
         return await self.get(session_id)
 
     async def list(
@@ -238,7 +287,7 @@ class AgentSessions:
 
     def _check_name(self, name: str) -> None:
         if is_childs(name):
-            raise kept_name("session_id")
+            raise reserved_id("session_id")
         if is_notes(name):
             raise notes_name("session_id")
         if self._redactor.text(name) != name:
@@ -250,36 +299,43 @@ class AgentSessions:
 
 
 def _facts_in(record: Record) -> JsonObject:
-    values = record.data.get("set") if record.type == "session.state_changed" else None
-    facts = values.get(FACTS_KEY) if isinstance(values, dict) else None
+    body = record.body
+    values = body.set if isinstance(body, SessionStateChanged) else None
+    facts = None if values is None else values.get(FACTS_KEY)
     return facts if isinstance(facts, dict) else {}
 
 
 def _document(info: SessionInfo, facts: JsonObject) -> AgentSession:
-    defaults: JsonObject = {
-        "userId": info.owner or LOCAL_USER,
-        "chatId": info.session_id,
-        "currentStage": FIRST_STAGE,
-        "projectId": None,
-    }
-    fields = {
-        **defaults,
-        **facts,
-        "sessionId": info.session_id,
-        "isActive": info.status not in _ENDED,
-        "createdAt": info.created_at,
-        "updatedAt": max(info.updated_at, str(facts.get("updatedAt", ""))),
-    }
-    return AgentSession.model_validate(fields, by_alias=True, by_name=False)
+    defaults = _DocumentFields(
+        user_id=info.owner or LOCAL_USER,
+        chat_id=info.session_id,
+        current_stage=FIRST_STAGE,
+        project_id=None,
+    )
+    own = _DocumentFields(
+        session_id=info.session_id,
+        is_active=info.status not in _ENDED,
+        created_at=info.created_at,
+        updated_at=max(info.updated_at, str(facts.get("updatedAt", ""))),
+    )
+    document = {**_wire(defaults), **facts, **_wire(own)}
+    return AgentSession.model_validate(document, by_alias=True, by_name=False)
+
+
+def _wire(document: _StageFields) -> JsonObject:
+    """Return the fields that are set, by their wire names; their values are not checked."""
+    values = ((part.encode_name, getattr(document, part.name)) for part in fields(document))
+    return {name: value for name, value in values if value is not UNSET}
 
 
 def _problem(session_id: str, facts: JsonObject, at: str) -> str | None:
     """Return why the fields are not those of an AgentSession; None if they are."""
-    fields = {**facts, "sessionId": session_id, "isActive": True, "createdAt": at, "updatedAt": at}
+    own = _DocumentFields(session_id=session_id, is_active=True, created_at=at, updated_at=at)
+    document = {**facts, **_wire(own)}
     try:
-        AgentSession.model_validate(fields, by_alias=True, by_name=False)
+        AgentSession.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        return misfit(error, "agent_sessions.create", value=fields)
+        return misfit(error, "agent_sessions.create", value=document)
     return None
 
 

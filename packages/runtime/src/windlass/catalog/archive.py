@@ -10,26 +10,18 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import Final, cast
+from typing import Annotated, Final, cast
 
+from msgspec import Meta, Struct
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, Rejected, kind_of
+from windlass.ports.archive import Archive, KeptContent, KeptItem, SessionCopy, StoredAppend
 from windlass.ports.clock import Clock
-from windlass.ports.store import (
-    NO_USAGE,
-    Archive,
-    ContentStore,
-    KeptContent,
-    KeptItem,
-    RunInfo,
-    SessionCopy,
-    SessionInfo,
-    Store,
-    StoredAppend,
-)
+from windlass.ports.listing import NO_USAGE, RunInfo, SessionInfo
+from windlass.ports.store import ContentStore, Store
 from windlass.refusals import bad_request, check_id, notes_name, unknown_session
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.advance import advance
@@ -39,11 +31,13 @@ from windlass_harness.loop.take import take
 from windlass_harness.record import Record, from_wire, number, to_wire
 from windlass_harness.redact import Redactor, mask_text
 from windlass_harness.views.history import CallStage
-from windlass_harness.views.listing import RunsFold, Told, content_hashes, told_by
+from windlass_harness.views.listing import RunsFold, SessionNews, content_hashes, news_of
 from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass
+from windlass_protocol.bodies import data_of, read_body
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.codec_values import fits
 from windlass_protocol.frozen import mutable
+from windlass_protocol.generated.records import RunStarted, SessionForked, SessionMoved
 from windlass_protocol.limits import INTEGER_MAX, RECORD_LEVELS_MAX, CodecLimits
 
 FORMAT: Final = "windlass-session"
@@ -61,7 +55,7 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
         Conflict: the session does not exist, or it was deleted before the last line.
     """
     row = await store.session(session_id)
-    if row is None or await store.listed_session(session_id) is None:
+    if row is None or await store.session_info(session_id) is None:
         raise unknown_session(session_id)
     total, count = sha256(), 0
     async for line in _lines(store, content, session_id=session_id, last_seq=row.last_seq, clock=clock):
@@ -69,28 +63,54 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
         total.update(text + b"\n")
         count += 1
         yield text.decode()
+        # A reader may take all lines at once.
+        await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
     # The last line completes the export.
     await _check_kept(store, session_id)
     yield to_json({"kind": "end", "lines": count, "sha256": total.hexdigest()}).decode()
 
 
+_Seq = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
+
+
+class _Line(Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind"):
+    """A line of an exported session."""
+
+
+class _HeaderLine(_Line, frozen=True, kw_only=True, tag="header"):
+    format: str = FORMAT
+    version: int = VERSION
+    session_id: str
+    last_seq: _Seq
+    exported_at: str = ""
+
+
+class _ItemLine(_Line, frozen=True, kw_only=True, tag="item"):
+    item_kind: str
+    key: str
+    digest: str
+    consumed_seq: _Seq
+    run_id: str | None = None
+
+
+class _ContentLine(_Line, frozen=True, kw_only=True, tag="content"):
+    hash: str
+    media_type: str | None
+    is_own: bool
+    data: str
+
+
 async def _lines(
     store: Store, content: ContentStore, *, session_id: str, last_seq: int, clock: Clock
 ) -> AsyncIterator[JsonObject]:
-    yield {
-        "kind": "header",
-        "format": FORMAT,
-        "version": VERSION,
-        "sessionId": session_id,
-        "lastSeq": last_seq,
-        "exportedAt": moment(clock).at,
-    }
+    header = _HeaderLine(session_id=session_id, last_seq=last_seq, exported_at=moment(clock).at)
+    yield data_of(header)
     packages: dict[str, None] = {}
     after = 0
     while after < last_seq:
         appends = await store.appends(session_id, after=after, limit=_APPENDS_PER_EXPORT)
         if not appends:
-            raise _deleted_error(session_id)
+            raise _deletion_error(session_id)
         for append in appends:
             after = append.records[-1].seq
             if after > last_seq:
@@ -122,10 +142,10 @@ async def _own(store: Store, content: ContentStore, *, session_id: str, ref: Con
 
 async def _check_kept(store: Store, session_id: str) -> None:
     if await store.session(session_id) is None:
-        raise _deleted_error(session_id)
+        raise _deletion_error(session_id)
 
 
-def _deleted_error(session_id: str) -> Conflict:
+def _deletion_error(session_id: str) -> Conflict:
     return Conflict(
         "the session was deleted during the export: the lines so far are incomplete",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
@@ -137,12 +157,11 @@ def _deleted_error(session_id: str) -> Conflict:
 def fingerprints(records: Iterable[Record]) -> list[str]:
     """Return the fingerprints of packages that runs were started with, or moved to."""
     values = (
-        record.data.get(name)
+        body.package_fingerprint if isinstance(body, RunStarted) else body.to_fingerprint
         for record in records
-        if record.type in ("run.started", "session.moved")
-        for name in ("packageFingerprint", "toFingerprint")
+        if isinstance(body := record.body, RunStarted | SessionMoved)
     )
-    return [value for value in values if isinstance(value, str)]
+    return [value for value in values if value is not None]
 
 
 def _append_line(append: StoredAppend) -> JsonObject:
@@ -151,29 +170,24 @@ def _append_line(append: StoredAppend) -> JsonObject:
 
 
 def _content_line(ref: ContentRef, content: bytes, *, is_own: bool) -> JsonObject:
-    return {
-        "kind": "content",
-        "hash": ref.hash,
-        "mediaType": ref.media_type,
-        "isOwn": is_own,
-        "data": b64encode(content).decode(),
-    }
+    data = b64encode(content).decode()
+    return data_of(_ContentLine(hash=ref.hash, media_type=ref.media_type, is_own=is_own, data=data))
 
 
 async def _items(store: Store, session_id: str, last_seq: int) -> AsyncIterator[JsonObject]:
     after = 0
-    while items := await store.kept_items(session_id, after=after, limit=_ITEMS_PER_READ):
+    while items := await store.read_items(session_id, after=after, limit=_ITEMS_PER_READ):
         after = items[-1].number
         for item in items:
             if item.consumed_seq <= last_seq:
-                yield {
-                    "kind": "item",
-                    "itemKind": item.kind,
-                    "key": item.key,
-                    "digest": item.digest.hex(),
-                    "consumedSeq": item.consumed_seq,
-                    "runId": item.run_id,
-                }
+                line = _ItemLine(
+                    item_kind=item.kind,
+                    key=item.key,
+                    digest=item.digest.hex(),
+                    consumed_seq=item.consumed_seq,
+                    run_id=item.run_id,
+                )
+                yield data_of(line)
 
 
 def own_runs(session_id: str, appends: Iterable[StoredAppend]) -> tuple[RunInfo, ...]:
@@ -217,7 +231,7 @@ MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, AssertionEr
 """Exceptions that invalid data raises; an invalid record raises ValueError."""
 
 
-def admitted(
+def sanitise(
     session_id: str,
     appends: Iterable[StoredAppend],
     *,
@@ -228,11 +242,12 @@ def admitted(
     """Return a session with its index entries derived from the records, and with secrets masked.
 
     Approvals for the rest of the session are left out: people gave them elsewhere, and a file can be forged.
+    For the same reason a run that shared the sandbox of its caller has a folder of its own here.
 
     Raises:
         Rejected: the records do not fold, a run reports to a reserved session, or a secret cannot be masked.
     """
-    masked = tuple(_mask_append(_without_grants(append), redactor) for append in appends)
+    masked = tuple(_mask_append(_in_own_folder(_without_grants(append)), redactor) for append in appends)
     records = [record for append in masked for record in append.records]
     _check_names(session_id, records, items=items, redactor=redactor)
     _check_contents(contents, redactor)
@@ -258,7 +273,7 @@ def _restore(session_id: str, appends: tuple[StoredAppend, ...], records: Sequen
     state = LoopState()
     state.apply_all(records)
     runs = own_runs(session_id, appends)
-    entry = told_by(records) or Told(records[-1].at, records[0].at)
+    entry = news_of(records) or SessionNews(records[-1].at, records[0].at)
     names = {run.run_id for run in runs}
     return SessionCopy(
         session_id,
@@ -280,6 +295,20 @@ def _without_grants(append: StoredAppend) -> StoredAppend:
         for record in append.records
     )
     return replace(append, records=records)
+
+
+def _in_own_folder(append: StoredAppend) -> StoredAppend:
+    """Return the append with runs that enter the sandbox folder of no other session."""
+    return replace(append, records=tuple(_with_own_folder(record) for record in append.records))
+
+
+def _with_own_folder(record: Record) -> Record:
+    body = record.body if record.type == RunStarted.TYPE else None
+    if not isinstance(body, RunStarted) or body.parent is None or body.parent.sandbox is None:
+        return record
+    parent = cast(JsonObject, record.data["parent"])
+    sandbox = {**cast(JsonObject, parent["sandbox"]), "sessionId": record.session_id}
+    return replace(record, data={**record.data, "parent": {**parent, "sandbox": sandbox}})
 
 
 def _mask_append(append: StoredAppend, redactor: Redactor) -> StoredAppend:
@@ -317,8 +346,9 @@ def _check_contents(contents: Iterable[KeptContent], redactor: Redactor) -> None
 
 def _parents(records: Iterable[Record]) -> list[str]:
     """Return the sessions that runs report their end to."""
-    parents = (record.data.get("parent") for record in records if record.type == "run.started")
-    return [str(parent.get("sessionId")) for parent in parents if isinstance(parent, dict)]
+    starts = (record.body for record in records if record.type == RunStarted.TYPE)
+    parents = (body.parent for body in starts if isinstance(body, RunStarted))
+    return [parent.session_id for parent in parents if parent is not None]
 
 
 IMPORT_BYTES_MAX: Final = 512 * 1_048_576
@@ -367,7 +397,7 @@ async def read(lines: AsyncIterable[str] | Iterable[str], *, redactor: Redactor)
 
 
 def _admit_reading(reading: _Reading, redactor: Redactor) -> SessionCopy:
-    copy = admitted(
+    copy = sanitise(
         reading.session_id,
         reading.appends,
         items=tuple(reading.items.values()),
@@ -455,8 +485,9 @@ def _take(reading: _Reading, line: JsonObject, number: int) -> None:
 def _header(reading: _Reading, line: JsonObject) -> None:
     if (line["format"], line["version"]) != (FORMAT, VERSION):
         raise bad_request(f"the lines are not {FORMAT} version {VERSION}: use a newer release")
-    reading.session_id = check_id(line["sessionId"], "the session id in the header")
-    reading.last_seq = _whole(line["lastSeq"], least=1)
+    header = read_body(_HeaderLine, line)
+    reading.session_id = check_id(header.session_id, "the session id in the header")
+    reading.last_seq = header.last_seq
     if is_notes(reading.session_id):
         raise notes_name("the session id in the header")
 
@@ -483,18 +514,17 @@ def _append(reading: _Reading, line: JsonObject) -> None:
 
 
 def _item(reading: _Reading, line: JsonObject) -> None:
-    key, consumed_seq = str(line["key"]), _whole(line["consumedSeq"], least=1)
-    run_id = line.get("runId")
-    if key in reading.items or run_id in reading.started or consumed_seq > reading.last_seq:
-        raise ValueError(key)
-    if isinstance(run_id, str):
-        reading.started.add(run_id)
-    reading.items[key] = KeptItem(
-        str(line["itemKind"]),
-        check_id(key, "a key"),
-        bytes.fromhex(str(line["digest"])),
-        consumed_seq,
-        run_id if isinstance(run_id, str) else None,
+    item = read_body(_ItemLine, line)
+    if item.key in reading.items or item.run_id in reading.started or item.consumed_seq > reading.last_seq:
+        raise ValueError(item.key)
+    if item.run_id is not None:
+        reading.started.add(item.run_id)
+    reading.items[item.key] = KeptItem(
+        item.item_kind,
+        check_id(item.key, "a key"),
+        bytes.fromhex(item.digest),
+        item.consumed_seq,
+        item.run_id,
     )
 
 
@@ -505,13 +535,14 @@ def _whole(value: JsonValue, *, least: int) -> int:
 
 
 def _content(reading: _Reading, line: JsonObject) -> None:
-    content, digest = b64decode(str(line["data"]), validate=True), str(line["hash"])
-    if f"sha256:{sha256(content).hexdigest()}" != digest:
-        raise ValueError(digest)
+    read = read_body(_ContentLine, line)
+    content = b64decode(read.data, validate=True)
+    if f"sha256:{sha256(content).hexdigest()}" != read.hash:
+        raise ValueError(read.hash)
     ref = ContentRef(
-        content_id=digest, hash=digest, media_type=str(line["mediaType"]), size_bytes=len(content)
+        content_id=read.hash, hash=read.hash, media_type=read.media_type, size_bytes=len(content)
     )
-    reading.contents.append(KeptContent(ref, content, is_own=line["isOwn"] is True))
+    reading.contents.append(KeptContent(ref, content, is_own=read.is_own))
 
 
 _KINDS: Final[dict[str, Callable[[_Reading, JsonObject], None]]] = {
@@ -547,7 +578,7 @@ def _copy(
     epoch = max(append.epoch for append in copied) + 1
     closing = StoredAppend(_closing(copied, info.session_id, epoch=epoch, now=now), epoch)
     records = [record for append in copied for record in append.records]
-    entry = Told(
+    entry = SessionNews(
         now.at,
         now.at,
         title=info.title,
@@ -567,7 +598,7 @@ def _copy(
 
 def is_same(existing: SessionInfo, fork: SessionCopy, *, is_any: bool) -> bool:
     """Whether an existing session is the wanted fork; `is_any` accepts a fork at any record."""
-    entry = fork.told
+    entry = fork.news
     is_there = is_any or existing.predecessor_seq == entry.predecessor_seq
     return existing.predecessor_id == entry.predecessor and is_there
 
@@ -619,7 +650,7 @@ def _closing(
             records.append(record)
             state.apply(record)
 
-    add([Draft("session.forked", now.at, {"predecessor": session_id, "predecessorSeq": cut})])
+    add([Draft(SessionForked.TYPE, now.at, SessionForked(predecessor=session_id, predecessor_seq=cut))])
     if state.run is not None:
         add(take(state, CancelRequested(state.run.run_id, reason=_REASON), now=now))
     while state.run is not None:

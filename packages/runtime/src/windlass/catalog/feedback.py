@@ -1,6 +1,6 @@
 """Feedback of people on runs, steps and answers, as records of the session.
 
-`runtime.feedback` puts an item into the inbox of the session; the record `feedback.given` follows in its
+`RunHandle.feedback` puts an item into the inbox of the session; the record `feedback.given` follows in its
 turn, also long after the run has ended. The index of runs has the newest thumb and the tags, so that lists
 filter by them; the records have everything.
 """
@@ -10,14 +10,15 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from windlass.ports.store import RunRow, Store
+from windlass.ports.catalog import RunRow
+from windlass.ports.store import Store
 from windlass.refusals import bad_request, misfit
 from windlass_harness.redact import Redactor
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 from windlass_protocol.generated.event_data import FeedbackGivenData
 
-GIVEN: Final = "feedback.given"
 RECORDS_PER_READ: Final = 512
 
 
@@ -85,11 +86,11 @@ async def feedback_of(store: Store, row: RunRow) -> tuple[Feedback, ...]:
     """Return the feedback of a run, oldest first."""
     items: list[Feedback] = []
     after = 0
-    while records := await store.milestones(row.session_id, after=after, limit=RECORDS_PER_READ):
-        after = records[-1].seq
-        for record in records:
-            if record.type == GIVEN and record.data.get("runId") == row.run_id:
-                data = FeedbackGivenData.model_validate(record.data, by_alias=True, by_name=False)
+    while page := await store.milestones(row.session_id, after=after, limit=RECORDS_PER_READ):
+        after = page[-1].seq
+        for record in page:
+            data = record.body
+            if isinstance(data, records.FeedbackGiven) and data.run_id == row.run_id:
                 items.append(
                     Feedback(
                         record.at,

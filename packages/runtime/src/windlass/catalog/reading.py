@@ -1,20 +1,26 @@
 """Reading one session: chat, history, prompts, traces, pages."""
 
 import asyncio
+import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar, cast
 
 from pydantic_core import from_json
 
 from windlass.agent.agent import subagent_tool
+from windlass.agent.dynamic import join_instructions
 from windlass.agent.hooks import BEFORE_MODEL_CALL
 from windlass.agent.package import package_of
-from windlass.engine.model_call import Prompt, system_words
+from windlass.engine.model_call import system_words, to_llm
 from windlass.errors import Rejected, kind_of
+from windlass.ports.catalog import RunRow
+from windlass.ports.documents import Document, Documents
+from windlass.ports.journal import Journal
 from windlass.ports.model import LLMMessage
-from windlass.ports.store import ContentStore, Document, Documents, Journal, RunRow
+from windlass.ports.store import ContentStore
 from windlass.refusals import bad_request, not_begun
+from windlass.tools import definition_of
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
 from windlass_harness.tracing import TraceState, fold_trace
@@ -28,13 +34,13 @@ from windlass_harness.views import (
     fold_session,
     fold_usage,
 )
+from windlass_harness.views.costs import RunCosts, fold_session_costs
 from windlass_harness.views.runs import RUN_ENDS, RunState
-from windlass_harness.views.session import Resolved, resolved_by, resolved_key
+from windlass_harness.views.session import Resolved, resolution_key, resolution_of
 from windlass_protocol import (
     ChatMessage,
     HarnessTrace,
     JsonObject,
-    ResolverPart,
     ResolverScope,
     ResolverSpec,
     RuntimePackage,
@@ -44,7 +50,6 @@ from windlass_protocol import (
 )
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import records
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import INTEGER_MAX
 
 T = TypeVar("T")
@@ -56,7 +61,7 @@ PAGE_RECORDS_MAX: Final = 1_000
 TRACES_KEPT_MAX: Final = 8
 """Unfinished runs with traces that are kept for the next read."""
 _DOCUMENTS_PER_READ: Final = 200
-_CURSOR: Final = lazy_pattern(r"([a-z]+)\.([1-9][0-9]{0,15})")
+_CURSOR: Final = re.compile(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
 
 @sealed
@@ -66,6 +71,8 @@ class Page(Generic[T_co]):
     items: tuple[T_co, ...]
     next: str | None
     """The argument `after` for the next page; None if this is the last one."""
+    total: int | None = None
+    """The number of all items, if it was asked for."""
 
 
 def page_of(rows: Sequence[T], limit: int, *, kind: str, place: Callable[[T], int]) -> Page[T]:
@@ -114,6 +121,8 @@ async def documents_page(
 
 
 _RECORDS_PER_READ: Final = 512
+BATCH_BYTES_MAX: Final = 524_288
+"""Bytes of the data of records that are folded at once."""
 MESSAGES: Final = "messages"
 """The kind of the cursors of a chat history."""
 
@@ -143,15 +152,34 @@ class RunTrace:
 async def pages_of(
     journal: Journal, session_id: str, *, after: int = 0, last: int | None = None
 ) -> AsyncIterator[tuple[Record, ...]]:
-    """Yield the records of a session in batches, up to a record or to the end."""
+    """Yield the records of a session in batches, up to a record or to the end.
+
+    A batch is small enough to be folded on the event loop, where others have their turn after each.
+    """
     while last is None or after < last:
         records = await journal.read(session_id, after=after, limit=_RECORDS_PER_READ)
         if last is not None:
             records = tuple(record for record in records if record.seq <= last)
         if not records:
             return
-        yield records
+        for batch in _light_batches(records):
+            yield batch
+            await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
         after = records[-1].seq
+
+
+def _light_batches(records: Sequence[Record]) -> Iterator[tuple[Record, ...]]:
+    """Yield records in batches of few bytes; a large record is a batch of its own."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        added = 0 if record.stored is None else len(record.stored)
+        if batch and size + added > BATCH_BYTES_MAX:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(record)
+        size += added
+    yield tuple(batch)
 
 
 async def chat_page(journal: Journal, session_id: str, *, after: int, limit: int) -> Page[ChatMessage]:
@@ -277,6 +305,13 @@ class ReadStep:
         return _hook_texts(self.after)
 
 
+async def costs_of(row: RunRow, journal: Journal) -> RunCosts:
+    """Return where the money of a run went, as far as it is recorded."""
+    entries = await _records(row, journal)
+    costs_by_run = fold_session_costs((record.run_id, record.type, record.data) for record in entries)
+    return costs_by_run.get(row.run_id) or RunCosts()
+
+
 async def prompt_of(
     row: RunRow, journal: Journal, *, content: ContentStore, step_index: int
 ) -> StepPrompt | None:
@@ -317,10 +352,10 @@ async def step_of(
     return ReadStep(state, package, records[: at + 1], after)
 
 
-async def _records(row: RunRow, journal: Journal) -> list[Record]:
-    """Return all records of a session up to the end of a run."""
+async def _records(row: RunRow, journal: Journal, *, after: int = 0) -> list[Record]:
+    """Return the records of a session up to the end of a run."""
     session_records: list[Record] = []
-    async for page in pages_of(journal, row.session_id):
+    async for page in pages_of(journal, row.session_id, after=after):
         for record in page:
             session_records.append(record)
             if record.type in RUN_ENDS and record.run_id == row.run_id:
@@ -329,7 +364,7 @@ async def _records(row: RunRow, journal: Journal) -> list[Record]:
 
 
 def _begins(record: Record, run_id: str) -> bool:
-    return record.type == "step.started" and record.run_id == run_id
+    return record.type == records.StepStarted.TYPE and record.run_id == run_id
 
 
 def _fold(records: Sequence[Record]) -> LoopState:
@@ -349,7 +384,7 @@ def _prompt(step: ReadStep, step_index: int) -> StepPrompt:
     instructions = "" if package is None else package.agent.instructions or ""
     settings = {} if package is None else package.provider_route.settings or {}
     temperature = settings.get("temperature")
-    messages = Prompt().messages(state.session.history, "")
+    messages = [part for message in state.session.history.messages for part in to_llm(message)]
     messages += [LLMMessage("user", text) for text in step.added]
     return StepPrompt(
         run_id=run.run_id,
@@ -376,8 +411,8 @@ def _resolver_results(state: LoopState, after: Sequence[Record]) -> dict[str, Re
     for record in after:
         body = record.body
         if isinstance(body, records.AgentResolved) and body.scope is ResolverScope.STEP:
-            resolved |= resolved_by(body, agent_id=run.agent_id, run_id=record.run_id)
-    prefix = resolved_key(run.agent_id, "")
+            resolved |= resolution_of(body, agent_id=run.agent_id, run_id=record.run_id)
+    prefix = resolution_key(run.agent_id, "")
     return {key.removeprefix(prefix): value for key, value in resolved.items() if key.startswith(prefix)}
 
 
@@ -394,12 +429,8 @@ async def _apply_resolvers(
 
 
 def _with(package: RuntimePackage, spec: ResolverSpec, part: JsonObject) -> RuntimePackage:
-    instructions, addition = package.agent.instructions or "", str(part.get("words") or "")
-    is_first = spec.part is ResolverPart.INSTRUCTIONS
-    joined = "\n\n".join(
-        item for item in ((addition, instructions) if is_first else (instructions, addition)) if item
-    )
-    agent = package.agent.model_copy(update={"instructions": joined or None})
+    instructions = join_instructions(package.agent.instructions, str(part.get("words") or ""), spec.part)
+    agent = package.agent.model_copy(update={"instructions": instructions})
     tools = [ToolSpec.model_validate(item) for item in cast(list[object], part.get("tools") or [])]
     return package.model_copy(update={"agent": agent, "tools": (*(package.tools or ()), *tools) or None})
 
@@ -410,9 +441,7 @@ def tools_in(package: RuntimePackage | None, *, can_ask: bool) -> tuple[tuple[Js
         return (), False
     questions = {part.name for part in package.tools or () if (part.metadata or {}).get("isQuestion")}
     tools: list[JsonObject] = [
-        {"name": part.name, "description": part.description or "", "inputSchema": part.input_schema}
-        for part in package.tools or ()
-        if can_ask or part.name not in questions
+        definition_of(part) for part in package.tools or () if can_ask or part.name not in questions
     ]
     below = (
         subagent_tool(part.name, part.description or "", package_id=part.package_id)

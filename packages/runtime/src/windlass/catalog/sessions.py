@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,10 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
-from windlass.catalog import archive as exporting
-from windlass.catalog import archive as forking
-from windlass.catalog import archive as importing
-from windlass.catalog import reading
+from windlass.catalog import archive, reading
 from windlass.catalog.feedback import Feedback, feedback_of
 from windlass.catalog.reading import (
     PAGE_RECORDS_MAX,
@@ -30,14 +28,9 @@ from windlass.catalog.stats import RunStats, check_moment, check_split, count_fi
 from windlass.engine.clocks import moment, stamp
 from windlass.errors import AgentError, Conflict, check_whole, kind_of
 from windlass.ports.clock import IDLE, Clock
+from windlass.ports.documents import SCHEDULE, Document, Documents
 from windlass.ports.feed import EventBus
-from windlass.ports.machine import Machine
-from windlass.ports.sandbox import SandboxAdapter
-from windlass.ports.store import (
-    SCHEDULE,
-    ContentStore,
-    Document,
-    Documents,
+from windlass.ports.listing import (
     OpenRequest,
     RefusedStart,
     RunFilter,
@@ -48,19 +41,21 @@ from windlass.ports.store import (
     SessionInfo,
     SessionOrder,
     SessionSort,
-    SessionStatus,
     SettledRequest,
-    Store,
+    Split,
     WaitCause,
     place_of_run,
     place_of_session,
 )
+from windlass.ports.machine import Machine
+from windlass.ports.sandbox import SandboxAdapter
+from windlass.ports.store import ContentStore, Store
 from windlass.refusals import (
     bad_request,
     check_id,
     check_options,
-    kept_name,
     notes_name,
+    reserved_id,
     unknown_run,
     unknown_session,
 )
@@ -68,10 +63,10 @@ from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
+from windlass_harness.views.costs import RunCosts
 from windlass_harness.views.listing import words_in
-from windlass_protocol import ChatMessage, ErrorKind, RetryClass, RunStatus
-from windlass_protocol.codec_errors import shown
-from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol import ChatMessage, ErrorKind, RetryClass, RunStatus, SessionStatus
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.limits import INTEGER_MAX
 
 T = TypeVar("T")
@@ -109,7 +104,7 @@ def check_member(members: Collection[str], value: object, what: str) -> None:
     """
     if isinstance(value, str) and value in members:
         return
-    shown_value = repr(shown(value, MEMBER_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
+    shown_value = repr(printable(value, MEMBER_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
     raise bad_request(f"{what} must be one of {', '.join(members)}, found {shown_value}")
 
 
@@ -267,7 +262,7 @@ def _place_in(after: object, kind: str, direction: str, *, is_time: bool) -> tup
     return (cursor[4] if is_time else int(cursor[4])), int(cursor[3])
 
 
-def _sorted_page(
+def _page_of(
     rows: Sequence[T],
     limit: int,
     *,
@@ -285,7 +280,7 @@ def _sorted_page(
 
 _ANY_ERROR: Final = "any"
 _RATINGS: Final = {"up": 1, "down": -1, "none": 0}
-_SORTED_CURSOR: Final = lazy_pattern(
+_SORTED_CURSOR: Final = re.compile(
     r"(runs|sessions)\.([a-z-]+)\.([0-9]{1,15})\.([0-9]{1,16}|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,12}Z|)"
 )
 
@@ -418,9 +413,9 @@ class Sessions:
         """
         check_options(options, SessionQuery, what="list")
         query, most, order = session_filter(options), check_limit(limit), session_order(options, after)
-        rows = await self._store.listed(query, order=order, limit=most + 1)
+        rows = await self._store.list_sessions(query, order=order, limit=most + 1)
         position = partial(place_of_session, by=order.by)
-        return _sorted_page(rows, most, kind="sessions", order=order, place=position)
+        return _page_of(rows, most, kind="sessions", order=order, place=position)
 
     async def count(self, **options: Unpack[SessionQuery]) -> int:
         """Return how many sessions match a filter; `COUNTED_MAX` + 1 if they are more.
@@ -446,7 +441,7 @@ class Sessions:
         Raises:
             Conflict: the session does not exist.
         """
-        info = await self._store.listed_session(check_id(session_id, "a session id"))
+        info = await self._store.session_info(check_id(session_id, "a session id"))
         if info is None:
             raise unknown_session(session_id)
         return info
@@ -465,9 +460,9 @@ class Sessions:
         check_options(options, RunQuery, what="runs")
         query, most = run_filter(options), check_limit(limit)
         order = run_order(options, after)
-        rows = await self._store.listed_runs(query, order=order, limit=most + 1)
-        position = partial(place_of_run, wanted=query, by=order.by)
-        return _sorted_page(rows, most, kind="runs", order=order, place=position)
+        rows = await self._store.list_runs(query, order=order, limit=most + 1)
+        position = partial(place_of_run, where=query, by=order.by)
+        return _page_of(rows, most, kind="runs", order=order, place=position)
 
     async def requests(
         self,
@@ -483,14 +478,16 @@ class Sessions:
         a role, see `ToolContext.ask`.
 
         A request of a subagent is listed once, with the session of the subagent: pass that session to
-        `answer_session`.
+        `runtime.sessions.answer`.
 
         Raises:
             Rejected: the cursor or the limit is not valid.
         """
         most, behind = check_limit(limit), place_of(after, "requests") or 0
         owner_name, names = name_of(owner, "owner"), [name_of(request, "named") or "" for request in named]
-        rows = await self._store.listed_requests(owner=owner_name, named=names, after=behind, limit=most + 1)
+        rows = await self._store.list_requests(
+            owner=owner_name, responders=names, after=behind, limit=most + 1
+        )
         return page_of(rows, most, kind="requests", place=lambda request: request.number)
 
     async def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
@@ -524,7 +521,7 @@ class Sessions:
         """
         owner_name, agent = name_of(owner, "owner"), name_of(agent_id, "agent_id")
         most, before = check_limit(limit), place_of(after, "refused")
-        rows = await self._store.listed_refusals(
+        rows = await self._store.list_refusals(
             owner=owner_name, agent_id=agent, before=before, limit=most + 1
         )
         return page_of(rows, most, kind="refused", place=lambda refusal: refusal.number)
@@ -537,26 +534,26 @@ class Sessions:
         bucket_s: int = 3_600,
         agent_id: str | None = None,
         owner: str | None = None,
-        split: Literal["agent", "version"] | None = None,
+        split: Split | None = None,
     ) -> RunStats:
         """Return counts, durations and cost of runs over time, and the work that waits for people, from the
         index.
 
         A run counts in the bucket of its start. Without an agent, runs of subagents are left out: the calling
-        run includes their usage. `split` adds the same numbers by agent or by version (`groups`).
+        run includes their usage. `split` adds the same numbers by agent, by version or by owner (`groups`).
 
         Raises:
             Rejected: the time range or the split is not valid, or there are more than 1,000 buckets.
         """
         counted = count_filter(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
         by = check_split(split)
-        counts = await self._store.counted_runs(counted)
+        counts = await self._store.run_counts(counted)
         waiting = await self._store.waiting(owner=counted.owner, agent_id=counted.agent_id)
         statistics = stats_of(counted, counts, waiting=waiting)
         if by is None:
             return statistics
         apart = replace(counted, split=by)
-        return replace(statistics, groups=groups_of(apart, await self._store.counted_runs(apart)))
+        return replace(statistics, groups=groups_of(apart, await self._store.run_counts(apart)))
 
     # one session
 
@@ -617,9 +614,20 @@ class Sessions:
         row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
             raise unknown_run(run_id)
-        info = await self._store.listed_session(row.session_id)
+        info = await self._store.session_info(row.session_id)
         owner = None if info is None else info.owner
         return await self._traces.read(row, self._store, owner=owner, after=number_of(after, "after"))
+
+    async def costs(self, run_id: str) -> RunCosts:
+        """Return where the money of a run went: by step, model, subagent, tool and result, so far.
+
+        Raises:
+            Conflict: the run does not exist.
+        """
+        row = await self._store.run(check_id(run_id, "a run id"))
+        if row is None:
+            raise unknown_run(run_id)
+        return await reading.costs_of(row, self._store)
 
     async def prompt(self, run_id: str, step_index: int) -> StepPrompt | None:
         """Return the prompt of a step of a run, as far as it is known.
@@ -649,7 +657,7 @@ class Sessions:
         most = check_limit(limit, SAFE_POINTS_MAX)
         last_seq = await self._last_seq(session_id)
         end = last_seq if before is None else min(last_seq, number_of(before, "before") - 1)
-        return (await forking.safe_points(self._store, session_id, at=end))[-most:]
+        return (await archive.safe_points(self._store, session_id, at=end))[-most:]
 
     async def fork(
         self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
@@ -669,20 +677,20 @@ class Sessions:
         info, last_seq = await self.get(session_id), await self._last_seq(session_id)
         name = self._machine.new_id() if session_id_new is None else check_id(session_id_new, "a session id")
         if is_childs(name):
-            raise kept_name("session_id_new")
+            raise reserved_id("session_id_new")
         if is_notes(name):
             raise notes_name("session_id_new")
         last_copied = last_seq if at is None else number_of(at, "at")
         if not 1 <= last_copied <= last_seq:
             raise bad_request(f"the session has records 1 to {last_seq:,}, found {last_copied:,}")
-        copy = await forking.prepare(
+        copy = await archive.prepare(
             self._store, info, new_id=name, at=last_copied, now=moment(self._machine.clock)
         )
         try:
             await self._store.keep(copy)
         except Conflict:
-            existing = await self._store.listed_session(name)
-            if existing is None or not forking.is_same(existing, copy, is_any=at is None):
+            existing = await self._store.session_info(name)
+            if existing is None or not archive.is_same(existing, copy, is_any=at is None):
                 raise
         self._bus.notify()
         return await self.get(name)
@@ -697,7 +705,7 @@ class Sessions:
             Conflict: the session does not exist, or it was deleted before the last line.
         """
         check_id(session_id, "a session id")
-        return exporting.export(self._store, self._content, session_id=session_id, clock=self._machine.clock)
+        return archive.export(self._store, self._content, session_id=session_id, clock=self._machine.clock)
 
     async def import_(self, lines: AsyncIterable[str] | Iterable[str]) -> SessionInfo:
         """Import an exported session in one transaction.
@@ -710,7 +718,7 @@ class Sessions:
                 is in a content or an id, where it cannot be masked.
             Conflict: the session or one of its runs exists here, or it was deleted.
         """
-        copy = await importing.read(lines, redactor=self._redactor)
+        copy = await archive.read(lines, redactor=self._redactor)
         await self._store.keep(copy)
         self._bus.notify()
         return await self.get(copy.session_id)
@@ -756,12 +764,12 @@ class Sessions:
         since = stamp(before)
         ended, order, count = RunFilter(root_only=True, until=since), RunOrder(is_ascending=True), 0
         scheduled = await self._scheduled_sessions()
-        while page := await self._store.listed_runs(ended, order=order, limit=_PRUNE_PAGE):
+        while page := await self._store.list_runs(ended, order=order, limit=_PRUNE_PAGE):
             for session_id in dict.fromkeys(run.session_id for run in page):
                 count += session_id not in scheduled and await self._is_pruned(session_id, since)
                 if count == most:
                     return count
-            order = replace(order, after=place_of_run(page[-1], wanted=ended, by=order.by))
+            order = replace(order, after=place_of_run(page[-1], where=ended, by=order.by))
         return count
 
     async def _scheduled_sessions(self) -> set[str]:
@@ -776,7 +784,7 @@ class Sessions:
 
     async def _is_pruned(self, session_id: str, since: str) -> bool:
         """Delete a session unless it was used since; return whether it was deleted."""
-        info = await self._store.listed_session(session_id)
+        info = await self._store.session_info(session_id)
         # Most sessions that are in use are passed over without a transaction.
         if info is None or info.updated_at >= since or info.request_count or is_notes(session_id):
             return False

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from typing import Final
 
+from windlass.agent.package import package_of
 from windlass.engine.clocks import stamp
-from windlass.errors import check_whole, kind_of
-from windlass.ports.store import CountFilter, RunCell, RunCounts, RunTimes, Waiting
+from windlass.errors import Rejected, check_whole, kind_of
+from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunTimes, Split, Waiting
+from windlass.ports.store import ContentStore
 from windlass.refusals import bad_request, check_id
 from windlass_protocol import RunStatus
 from windlass_protocol.frozen import sealed
@@ -38,6 +40,8 @@ class RunNumbers:
     open: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    """Input tokens that came from the cache of a provider."""
     cost_micros: int = 0
     p50_ms: int | None = None
     """Median duration of finished runs, waits included; None without any."""
@@ -47,10 +51,10 @@ class RunNumbers:
 
 @sealed
 class RunGroup:
-    """The runs of one agent or version over time."""
+    """The runs of one agent, version or owner over time."""
 
     name: str
-    """The agent, or the fingerprint of the version."""
+    """The agent, the fingerprint of the version, or the owner; empty for runs without one."""
     total: RunNumbers
     buckets: tuple[RunNumbers, ...]
 
@@ -67,7 +71,7 @@ class RunStats:
     """All buckets, oldest first."""
     waiting: Waiting
     groups: tuple[RunGroup, ...] = ()
-    """The same runs by agent or version, most runs first; empty without a split."""
+    """The same runs by what they are split by, most runs first; empty without a split."""
 
 
 def count_filter(
@@ -102,11 +106,11 @@ def check_moment(value: object, what: str) -> None:
         raise bad_request(f"{what} must be a datetime with a time zone, found {kind_of(value)}")
 
 
-def check_split(value: object) -> Literal["agent", "version"] | None:
+def check_split(value: object) -> Split | None:
     """Return what statistics are split by.
 
     Raises:
-        Rejected: it is neither `agent` nor `version`.
+        Rejected: it is not `agent`, `version` or `owner`.
     """
     match value:
         case None:
@@ -115,8 +119,10 @@ def check_split(value: object) -> Literal["agent", "version"] | None:
             return "agent"
         case "version":
             return "version"
+        case "owner":
+            return "owner"
         case _:
-            raise bad_request(f"split must be agent or version, found {kind_of(value)}")
+            raise bad_request(f"split must be agent, version or owner, found {kind_of(value)}")
 
 
 def stats_of(query: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
@@ -142,7 +148,20 @@ def groups_of(query: CountFilter, counts: RunCounts) -> tuple[RunGroup, ...]:
     return tuple(sorted(groups, key=lambda group: -group.total.runs))
 
 
-def merged(name: str, groups: Sequence[RunGroup]) -> RunGroup:
+async def by_model(groups: Iterable[RunGroup], content: ContentStore) -> tuple[RunGroup, ...]:
+    """Return the groups of versions by the model that each of them calls first."""
+    models: dict[str, list[RunGroup]] = {}
+    for group in groups:
+        try:
+            model = (await package_of(content, group.name)).provider_route.model_id
+        except Rejected:  # it is no longer stored
+            model = "unknown"
+        models.setdefault(model, []).append(group)
+    named_groups = [merge_groups(model, some) for model, some in models.items()]
+    return tuple(sorted(named_groups, key=lambda group: -group.total.runs))
+
+
+def merge_groups(name: str, groups: Sequence[RunGroup]) -> RunGroup:
     """Return groups as one; durations stay only if there is one group, because percentiles do not add up."""
     if len(groups) == 1:
         return replace(groups[0], name=name)
@@ -189,6 +208,7 @@ def _numbers(at: str, cells: Iterable[RunCell], times: RunTimes | None) -> RunNu
             runs=numbers.runs + cell.count,
             input_tokens=numbers.input_tokens + cell.input_tokens,
             output_tokens=numbers.output_tokens + cell.output_tokens,
+            cache_read_tokens=numbers.cache_read_tokens + cell.cache_read_tokens,
             cost_micros=numbers.cost_micros + cell.cost_micros,
             **more,
         )

@@ -1,9 +1,9 @@
 """A client of servers: `async with Client("http://…", key=…) as client`.
 
-HTTP support is the extra `packages/runtime[client]`; it is imported when the first client is opened.
+HTTP support is the extra `windlass-runtime[client]`; it is imported when the first client is opened.
 """
 
-from windlass.client.client import Begun, Client, RunQuery, RunWishes, SessionQuery, SessionWishes
+from windlass.client.client import Client
 from windlass.client.connection import (
     Broken,
     Means,
@@ -31,7 +31,6 @@ __all__ = [
     "Accepted",
     "AgentInfo",
     "ApprovalInfo",
-    "Begun",
     "Broken",
     "Client",
     "CursorExpired",
@@ -44,12 +43,8 @@ __all__ = [
     "RemoteAgent",
     "RemoteOptions",
     "RunInfo",
-    "RunQuery",
     "RunRow",
-    "RunWishes",
     "SessionInfo",
-    "SessionQuery",
-    "SessionWishes",
     "TraceInfo",
     "Unauthenticated",
     "Unreachable",

@@ -29,9 +29,10 @@ from windlass.client.remote import (
     WORDS_CHARS_MAX,
     MissingKey,
     Outage,
+    RemoteReply,
     RemoteRequest,
-    Reply,
     Report,
+    fit_prompt,
     fit_result,
     question_of,
 )
@@ -101,7 +102,7 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
         ctx: ToolContext,
         message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
         output_schema: dict[str, JsonValue] | None = None,
-        reply: Reply | None = None,
+        reply: RemoteReply | None = None,
         task: str | None = None,
     ) -> JsonObject:
         """Send a task to an agent of another server, and wait for its result.
@@ -150,6 +151,7 @@ async def _connect(server: A2AServer) -> AsyncGenerator["Client"]:
     try:
         client_module = import_module("a2a.client")
         httpx, errors = import_module("httpx"), import_module("a2a.utils.errors")
+        json_format = import_module("google.protobuf.json_format")
     except ModuleNotFoundError:
         raise ToolFailed(f"A2A needs an optional dependency: {install_hint('a2a')}") from None
     try:
@@ -169,6 +171,7 @@ async def _connect(server: A2AServer) -> AsyncGenerator["Client"]:
         client_module.A2AClientError,
         # A card or an answer that the SDK cannot use.
         httpx.InvalidURL,
+        json_format.Error,
         ValueError,
         RecursionError,
     ) as error:
@@ -267,11 +270,11 @@ def _limit_size(content: "httpx.AsyncByteStream", *, is_stream: bool) -> "httpx.
                 end = _last_end(part, chunk) if is_stream else 0
                 part += chunk
                 if end:
-                    yield _checked(bytes(part[:end]))
+                    yield _check_answer(bytes(part[:end]))
                     del part[:end]
                 if len(part) > ANSWER_BYTES_MAX:
                     raise _too_large(f"{ANSWER_BYTES_MAX:,} bytes")
-            yield _checked(bytes(part))
+            yield _check_answer(bytes(part))
 
         async def aclose(self) -> None:
             await content.aclose()
@@ -282,13 +285,13 @@ def _limit_size(content: "httpx.AsyncByteStream", *, is_stream: bool) -> "httpx.
 def _last_end(part: bytearray, chunk: bytes) -> int:
     """Return where the last whole event ends, once a chunk is added; 0 if no event ends in the chunk."""
     # An end may begin in the part before.
-    known = max(len(part) - 3, 0)
-    text = bytes(part[known:]) + chunk
+    overlap = max(len(part) - 3, 0)
+    text = bytes(part[overlap:]) + chunk
     ends = (text.rfind(mark) + len(mark) for mark in _EVENT_ENDS if mark in text)
-    return max((known + end for end in ends), default=0)
+    return max((overlap + end for end in ends), default=0)
 
 
-def _checked(answer: bytes) -> bytes:
+def _check_answer(answer: bytes) -> bytes:
     if len(answer) > ANSWER_BYTES_MAX:
         raise _too_large(f"{ANSWER_BYTES_MAX:,} bytes")
     if count_values(answer, ANSWER_VALUES_MAX) > ANSWER_VALUES_MAX:
@@ -350,7 +353,7 @@ async def _work(
         return Report(run_id=task_id, away=Outage(reason=str(error), resume=resume))
 
 
-def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMessageRequest":
+def _message(ctx: ToolContext, text: str, reply: RemoteReply | None) -> "wire.SendMessageRequest":
     a2a = import_module("a2a.types.a2a_pb2")
     message = a2a.Message(message_id=sha256(ctx.idempotency_key.encode()).hexdigest(), role="ROLE_USER")
     if reply is None:
@@ -427,7 +430,7 @@ def _read_request(task: "wire.Task", text: str) -> RemoteRequest:
                 arguments_hash=request.arguments_hash,
                 question=question_of(request),
             )
-    question: JsonObject = {"prompt": text or "?", "options": [], "allow_freeform": True}
+    question: JsonObject = {"prompt": fit_prompt(text or "?"), "options": [], "allow_freeform": True}
     return RemoteRequest(request_id=task.id, question=question)
 
 

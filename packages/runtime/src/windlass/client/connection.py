@@ -4,11 +4,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, field
 from ipaddress import ip_address
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 from pydantic import JsonValue, ValidationError
-from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
 from windlass import parts
@@ -29,18 +28,15 @@ class ServerCall:
 
     method: str
     path: str
+    """With the prefix of its version, such as `/v1/sessions`."""
     _: KW_ONLY
     query: Query | None = None
     body: JsonObject | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     key: str | None = None
     """The idempotency key."""
     is_repeatable: bool = True
     """Whether it may be repeated when it is unknown whether it arrived."""
-
-
-def query_of(filters: Mapping[str, object]) -> Query:
-    """Return a typed dictionary of plain values as a query string, with names in camelCase."""
-    return cast(Query, {to_camel(name): value for name, value in filters.items()})
 
 
 DETAIL_CHARS_MAX: Final = 1_000
@@ -149,8 +145,9 @@ def _error_message(problem: Mapping[str, JsonValue], status: int) -> str:
     detail, issues = problem.get("detail"), problem.get("issues")
     message = detail if isinstance(detail, str) and detail else f"the server answered {status}"
     fields = [issue for issue in issues if isinstance(issue, dict)] if isinstance(issues, list) else []
-    faults = "; ".join(f"{field.get('path')}: {field.get('message')}" for field in fields[:ISSUES_MAX])
-    return f"{message}: {faults}" if faults else message
+    faults = [f"{field.get('path')}: {field.get('message')}" for field in fields[:ISSUES_MAX]]
+    # The detail of our server has the first of them.
+    return "; ".join([message, *(fault for fault in faults if fault not in message)])
 
 
 def stream_error(raw: str) -> AgentError:
@@ -200,6 +197,8 @@ LINE_CHARS_MAX: Final = 4 * 1_048_576
 URL_CHARS_MAX: Final = 2_048
 KEY_CHARS_MAX: Final = 16_384
 """Length of an API key or a token."""
+IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
+"""Length of an idempotency key, as servers accept it."""
 KEYS_KEPT_MAX: Final = 16
 """The number of recently sent keys that are masked in answers."""
 MASKED_CHARS_MIN: Final = 6
@@ -228,7 +227,6 @@ FEEDS: Final = RetryPolicy(max_attempts=5, base_delay_ms=250, max_delay_ms=15_00
 Key = str | Callable[[], str | None] | None
 """A key or a token, or a function that returns it before each request, so that it may be renewed."""
 
-PREFIX: Final = "/v1"
 _WORDS: Final = "the address of a server, such as http://localhost:8700"
 
 
@@ -253,13 +251,8 @@ class ServerAddress:
             )
 
     @property
-    def base(self) -> str:
-        """The prefix of all paths."""
-        return self.url.rstrip("/") + PREFIX
-
-    @property
     def shown(self) -> str:
-        """The address for error messages."""
+        """The address before all paths, also for error messages."""
         return self.url.rstrip("/")
 
     @property
@@ -319,12 +312,16 @@ def _check_key(key: str) -> str:
     return key
 
 
-def path_of(kind: str, name: str, *rest: str) -> str:
-    """Return the path of a resource; ids may contain any character, even a slash.
+def path_of(template: str, *ids: str) -> str:
+    """Return a path with its ids in the places `{}`; ids may contain any character, even a slash.
 
     Raises:
-        Rejected: the id is not valid.
+        Rejected: an id is not valid.
     """
+    return template.format(*map(_quote, ids))
+
+
+def _quote(name: str) -> str:
     if not isinstance(name, str) or not 1 <= len(name) <= ID_CHARS_MAX:  # pyright: ignore[reportUnnecessaryIsInstance] callers may not be typed
         raise bad_request(f"an id must be a string of 1 to {ID_CHARS_MAX} characters")
     try:
@@ -332,8 +329,7 @@ def path_of(kind: str, name: str, *rest: str) -> str:
     except UnicodeEncodeError:
         raise bad_request("an id contains a lone surrogate") from None
     # `.` and `..` would be resolved as path segments.
-    plain = {".": "%2E", "..": "%2E%2E"}.get(quoted, quoted)
-    return "/".join(("", kind, plain, *rest))
+    return {".": "%2E", "..": "%2E%2E"}.get(quoted, quoted)
 
 
 MASK: Final = "[key]"

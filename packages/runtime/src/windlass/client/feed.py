@@ -20,8 +20,9 @@ from windlass.client.connection import (
 from windlass.client.link import ServerLink
 from windlass.errors import AgentError, Ambiguous
 from windlass.tools.calling import read_by_size
+from windlass_harness.views.events import SHARED_FIELDS, SLIM_TYPES
 from windlass_harness.views.runs import RUN_ENDS
-from windlass_protocol import CodecError, CodecLimits, Event, decode, parse
+from windlass_protocol import CodecError, CodecLimits, Event, decode, encode, parse
 
 Verdict = Literal["new", "seen", "gap"]
 """How an event relates to those read before: new, seen before, or after a gap."""
@@ -115,6 +116,8 @@ class EventFeed:
         self._failures = 0
         self._gaps = 0
         self._retry_ms: int | None = None
+        self._text_delta: Event | None = None
+        """The last text delta of the connection: the next ones leave out what they share with it."""
         self._has_opened = self._has_ended = self._is_over = False
         self._events = self._read()
         link.keep(self)
@@ -162,7 +165,8 @@ class EventFeed:
 
     async def _connection(self) -> AsyncGenerator[Event]:
         """Yield the events of one connection."""
-        query = {"follow": None if self._follow else False, "after": self._cursor}
+        query = {"deltas": "slim", "follow": None if self._follow else False, "after": self._cursor}
+        self._text_delta = None
         call = ServerCall("GET", self._path, query=query)
         async with self._link.stream(call, accept=_SSE, silence_s=self._idle_s) as response:
             if response.status_code == _NOTHING_MORE:
@@ -199,7 +203,12 @@ class EventFeed:
                 if not part.data:
                     continue
                 data = part.data
-                event = await read_by_size(len(data), lambda data=data: _event(self._mask(data)))
+                before = self._text_delta
+                event = await read_by_size(
+                    len(data), lambda data=data, before=before: _event(self._mask(data), before)
+                )
+                if event.type in SLIM_TYPES:
+                    self._text_delta = event
                 if self._is_new(event, part.id):
                     yield event
         # A clean end ends a finite feed; any other end means that the server went away. The delays grow even
@@ -242,8 +251,17 @@ class EventFeed:
             raise error
 
 
-def _event(data: str) -> Event:
+def _event(data: str, before: Event | None) -> Event:
+    """Return an event; a slim text delta gets what it shares with the one before it."""
     try:
+        # Quotation marks in a text are escaped, so this is a field.
+        if before is None or '"meta":' in data:
+            return decode(Event, data, limits=_LIMITS)
+        slim = parse(data, _LIMITS)
+        if isinstance(slim, dict) and isinstance(rest := slim.get("data"), dict):
+            shared = {name: value for name, value in before.data.items() if name in SHARED_FIELDS}
+            whole = before.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            data = encode({**whole, **slim, "data": {**rest, **shared}}).decode()
         return decode(Event, data, limits=_LIMITS)
     except CodecError as error:
         reason = error.message

@@ -1,8 +1,8 @@
 """HTTP requests to one server, retried where that is safe, and streams."""
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
@@ -95,7 +95,7 @@ class ServerLink:
         Raises:
             AgentError: the server refuses, cannot be reached, or sends an invalid answer.
         """
-        raw = await self._send(call)
+        raw = await self.read(call)
         reason = f"it has more than {ANSWER_VALUES_MAX:,} values"
         if count_values(raw, ANSWER_VALUES_MAX) <= ANSWER_VALUES_MAX:
             try:
@@ -109,12 +109,21 @@ class ServerLink:
             "is it a Windlass server, and of this version?"
         )
 
-    async def _send(self, call: ServerCall) -> bytes:
+    async def read(self, call: ServerCall) -> bytes:
+        """Send a request until it is answered; return the bytes of the answer.
+
+        Raises:
+            AgentError: the server refuses or cannot be reached.
+        """
+        return await self._repeat(call, lambda: self._once(call))
+
+    async def _repeat(self, call: ServerCall, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer, or a reason not to ask again."""
         attempt = 0
         while True:
             attempt += 1
             try:
-                return await self._once(call)
+                return await ask()
             except AgentError as error:
                 if attempt >= self.retries.max_attempts or not _may_repeat(call, error):
                     raise
@@ -155,7 +164,7 @@ class ServerLink:
             await response.aclose()
 
     def _request(self, call: ServerCall, accept: str, silence_s: float) -> httpx2.Request:
-        headers = {"accept": accept}
+        headers = {"accept": accept, **call.headers}
         token = self._address.token()
         if token is not None:
             self.mask.add(token)
@@ -169,7 +178,7 @@ class ServerLink:
         query = {name: _word(value) for name, value in (call.query or {}).items() if value is not None}
         return self._http.build_request(
             call.method,
-            f"{self._address.base}{call.path}",
+            f"{self._address.shown}{call.path}",
             params=query or None,
             headers=headers,
             content=content,
@@ -193,14 +202,17 @@ class ServerLink:
         raw = self.mask.json(raw, _LIMITS)
         return error_of(response.status_code, raw, retry_after_ms=after_ms)
 
-    async def lines(self, call: ServerCall, *, chars_max: int) -> AsyncGenerator[str]:
-        """Send a request once, and yield the lines of its answer. The last line may be incomplete.
+    async def lines(self, call: ServerCall, *, chars_max: int, accept: str = _JSON) -> AsyncGenerator[str]:
+        """Send a request until it is answered, and yield the lines of the answer; the last may be incomplete.
 
         Raises:
             AgentError: the server refuses, cannot be reached, or a line is too long.
         """
         rest = ""
-        async with self.stream(call) as response:
+        async with AsyncExitStack() as stack:
+            response = await self._repeat(
+                call, lambda: stack.enter_async_context(self.stream(call, accept=accept))
+            )
             try:
                 async for piece in response.aiter_text():
                     *whole, rest = (rest + piece).split("\n")

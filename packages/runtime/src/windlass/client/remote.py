@@ -34,7 +34,7 @@ from windlass.errors import (
 )
 from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
 from windlass.ports.host import HookCall
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
+from windlass.ports.model import REPORTED, LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
 from windlass.tools.question import ask_question
@@ -106,7 +106,7 @@ class Report(BaseModel):
     away: Outage | None = None
 
 
-class Reply(BaseModel):
+class RemoteReply(BaseModel):
     """The answer of a person to a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -171,7 +171,7 @@ def question_of(request: InputRequest) -> JsonObject:
         if _is_consent(request):
             denial: JsonObject = {"id": _DENY, "label": "Deny"}
             return {"prompt": _cut_prompt(prompt, _CUT_CONSENT), "options": [denial], "allow_freeform": False}
-        prompt = _cut_prompt(prompt, _CUT)
+        prompt = fit_prompt(prompt)
     options: list[JsonValue] = [
         {"id": option.id, "label": (option.label or option.id)[:OPTION_CHARS_MAX]}
         for option in (request.options or ())[:OPTIONS_MAX]
@@ -190,11 +190,16 @@ def _is_consent(request: InputRequest) -> bool:
     return request.kind is not InputKind.QUESTION or request.arguments_hash is not None or _DENY in ids
 
 
+def fit_prompt(prompt: str) -> str:
+    """Cut the words of a question, which approve nothing, to the size of a question."""
+    return prompt if len(prompt) <= QUESTION_CHARS_MAX else _cut_prompt(prompt, _CUT)
+
+
 def _cut_prompt(prompt: str, mark: str) -> str:
     return prompt[: QUESTION_CHARS_MAX - len(mark)] + mark
 
 
-def reply_to(report: Report, answered: JsonObject) -> Reply:
+def reply_to(report: Report, answered: JsonObject) -> RemoteReply:
     """Return the reply for the server; an ignored question is a denial."""
     request = report.asked
     assert request is not None, "only a report that asks was answered"
@@ -206,7 +211,7 @@ def reply_to(report: Report, answered: JsonObject) -> Reply:
             isinstance(choice, dict) and choice.get("id") == _DENY for choice in options
         )
         answer = (_DENY, None) if can_deny else (None, "No person answered.")
-    return Reply(
+    return RemoteReply(
         run_id=report.run_id,
         request_id=request.request_id,
         option_id=answer[0],
@@ -235,14 +240,17 @@ class RemoteModel:
     route_id = "remote"
     holds_beside_tools = True
 
-    def __init__(self, model_id: str, probe: Probe, schema: JsonObject | None = None) -> None:
+    def __init__(
+        self, model_id: str, probe: Probe, schema: JsonObject | None = None, *, prices: str | None = None
+    ) -> None:
         self.model_id = model_id
+        self.prices = prices
         self._schema = schema
         self._probe = probe
 
     def with_output(self, schema: JsonObject) -> "RemoteModel":
         """Return the same model; the schema is sent to the server."""
-        return RemoteModel(self.model_id, self._probe, schema)
+        return RemoteModel(self.model_id, self._probe, schema, prices=self.prices)
 
     async def stream(
         self,
@@ -309,7 +317,7 @@ def _question_of(request: RemoteRequest, tools: Iterable[JsonObject]) -> JsonObj
 def _answer(messages: Sequence[LLMMessage], answer: LLMMessage) -> JsonObject:
     """Return a person's answer for the request behind the question."""
     call_result = next(message for message in reversed(messages) if message.name == REMOTE)
-    reply: Reply = reply_to(_report(call_result), _object(answer.content))
+    reply: RemoteReply = reply_to(_report(call_result), _object(answer.content))
     return {"reply": cast(JsonObject, reply.model_dump(mode="json", exclude_none=True))}
 
 
@@ -396,7 +404,7 @@ class WindlassServer:
         """Return why the server cannot be reached; None if it answers, whatever it answers."""
         try:
             async with self.client(_ONE_ATTEMPT) as client:
-                await client.agents()
+                await client.agents.list()
         except AgentError as error:
             return error.message if is_passing(error) or isinstance(error, Ambiguous) else None
         return None
@@ -404,7 +412,7 @@ class WindlassServer:
     async def session(self, client: Client, session_id: str) -> str:
         """Return the session on the server for a local session; it is always the same."""
         key = sha256(canonical(["remote session", session_id])).hexdigest()
-        created = await client.sessions.create(agent=self.agent, mode=RunMode.TASK, idempotency_key=key)
+        created = await client.sessions.create_empty(self.agent, idempotency_key=key)
         return created.session_id
 
 
@@ -420,7 +428,7 @@ def remote_tool(server: WindlassServer, timeout_s: float) -> Tool[..., object]:
         ctx: ToolContext,
         message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
         output_schema: dict[str, JsonValue] | None = None,
-        reply: Reply | None = None,
+        reply: RemoteReply | None = None,
         key: Annotated[str, Field(max_length=64)] | None = None,
     ) -> JsonObject:
         """Send a task to an agent of another server, and wait for its result.
@@ -445,7 +453,7 @@ class _Work:
     ctx: ToolContext
     message: str
     output_schema: JsonObject | None
-    reply: Reply | None
+    reply: RemoteReply | None
     key: str
 
     async def done(self) -> Report:
@@ -486,7 +494,7 @@ class _Work:
         return await _follow(client, run.run_id)
 
 
-async def _say(client: Client, reply: Reply) -> None:
+async def _say(client: Client, reply: RemoteReply) -> None:
     try:
         await client.approvals.answer(
             reply.request_id, reply.option_id, text=reply.text, arguments_hash=reply.arguments_hash
@@ -570,7 +578,7 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
         retry_for_ms: how long the server may be away before the calling model gets an error; default 300,000.
 
     Raises:
-        Rejected: an option is not valid, or the extra `packages/runtime[client]` is not installed.
+        Rejected: an option is not valid, or the extra `windlass-runtime[client]` is not installed.
     """
     problem = option_problem(options, RemoteOptions, what="RemoteAgent", beside=("url",))
     if problem is not None:
@@ -603,7 +611,10 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
     return Agent(
         name,
         description=options.get("description", f"Works at {host}."),
-        model=RemoteModel(f"{agent or 'agent'}@{host}", probe),
+        # A server of Windlass gets the limits of the run and says what it spent; of others nothing is known.
+        model=RemoteModel(
+            f"{agent or 'agent'}@{host}", probe, prices=None if url.startswith(A2A) else REPORTED
+        ),
         retry_for_ms=options.get("retry_for_ms", AWAY_MS),
         tools=[work, ask_question],
         hooks=hooks,

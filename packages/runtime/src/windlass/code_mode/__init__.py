@@ -1,6 +1,6 @@
 """The interpreter of the Python programs that models write.
 
-It needs the extra `packages/runtime[code]`, which is imported when the first program runs.
+It needs the extra `windlass-runtime[code]`, which is imported when the first program runs.
 """
 
 from typing import TYPE_CHECKING

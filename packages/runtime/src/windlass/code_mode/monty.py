@@ -222,8 +222,8 @@ class Turns(Generic[W]):
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._waiting: dict[User, deque[tuple[int, W]]] = {}
-        self._owners = Usage[str](now_s)
-        self._families = Usage[User](now_s)
+        self._owners = InterpreterUsage[str](now_s)
+        self._families = InterpreterUsage[User](now_s)
         self._last = 0
 
     def add(self, user: User, request: W) -> None:
@@ -258,7 +258,7 @@ class Turns(Generic[W]):
         return requests
 
 
-class Usage(Generic[U]):
+class InterpreterUsage(Generic[U]):
     """The time that users have spent in helpers.
 
     It counts half after `HALF_LIFE_S`, so that none waits for ever. A request that runs counts `BEGUN_S`

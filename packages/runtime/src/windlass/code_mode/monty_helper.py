@@ -41,7 +41,6 @@ from windlass.ports.interpreter import (
     Progress,
 )
 from windlass_protocol import JsonObject
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import FREE_LEVELS_MAX
 
 _BUILTIN_STUBS: Final = """
@@ -60,10 +59,10 @@ _PART_CHARS_MIN: Final = 16
 """The least number of characters that a part of a value counts."""
 _DECIMAL_BITS_MAX: Final = 10_000
 """Size of an integer that is written in decimals: Python refuses those of thousands of digits."""
-_INPUT: Final = lazy_pattern(r"<python-input-\d+>")
+_INPUT: Final = re.compile(r"<python-input-\d+>")
 """Monty's name of a source in tracebacks; a session has several."""
 _BEGIN: Final = "windlass_begin"
-_LINE: Final = lazy_pattern(r"(program\.py:|line )(\d+)")
+_LINE: Final = re.compile(r"(program\.py:|line )(\d+)")
 _SUSPENSIONS_MAX: Final = 100_000
 """The loop limits calls; Monty also counts lookups of names."""
 _CALLS_MAX: Final = 10_000

@@ -4,8 +4,9 @@ import logging
 import unicodedata
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from inspect import isawaitable
+from math import ceil
 from typing import Final, TypeVar, cast
 from weakref import WeakSet
 
@@ -16,8 +17,9 @@ from windlass.agent.policy import RulesPolicy, decides_by_rules, strongest
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import stamp
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.hook_points import Gate, before_call, before_request
-from windlass.engine.masking import log_failure, masked
+from windlass.engine.hook_points import HookGate, before_call, before_request
+from windlass.engine.masking import log_failure, mask_value
+from windlass.engine.writer import log_ids
 from windlass.errors import Rejected, is_for_us
 from windlass.limits import WAIT_MS_MAX
 from windlass.ports.clock import Clock
@@ -77,7 +79,7 @@ def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str
         return None
     if len(text) > PROMPT_CHARS_MAX:
         return None
-    prompt = f"Run {plain(tool_name)}? {plain(reason)}\n{_laid_out(text)}"
+    prompt = f"Run {plain(tool_name)}? {plain(reason)}\n{_indent_json(text)}"
     return None if len(prompt) > PROMPT_CHARS_MAX else prompt
 
 
@@ -120,7 +122,7 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _laid_out(text: str) -> str:
+def _indent_json(text: str) -> str:
     """Return canonical JSON with one value per line; only whitespace is added."""
     parts: list[str] = []
     level, at = 0, 0
@@ -181,18 +183,18 @@ def request_approval(
     binding: Binding,
     run: RunState | None,
     *,
-    call: tuple[Tool[..., object], Arguments],
+    tool: Tool[..., object],
+    arguments: Arguments,
     decision: AskDecision,
     clock: Clock,
     can_grant_session: bool,
 ) -> ApprovalRequest | DenyDecision:
     """Build the approval request; deny if no responder is eligible or the prompt is too long."""
-    tool, arguments = call
     responders = responders_of(binding, run)
     if isinstance(responders, str):
         return _deny_asked("policy.four_eyes", responders, decision)
     # Mask before rendering: an escape inside a secret would hide it from the redactor of the record.
-    shown = masked(binding.redactor, arguments.json)
+    shown = mask_value(binding.redactor, arguments.json)
     prompt = approval_prompt(
         tool.name, shown, reason=binding.redactor.text(decision.prompt or decision.reason)
     )
@@ -221,13 +223,14 @@ def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | s
     if not binding.four_eyes:
         return binding.responders
     # Everyone who sent a message to the run counts as a requester, not only the one who started it.
-    source = None if run is None else run.source
-    askers = (None if source is None else source.id, *(() if run is None else run.speakers))
-    known = [name for name in askers if name is not None]
-    if len(known) < len(askers):
+    askers: list[str | None] = [None if run is None or run.source is None else run.source.id]
+    if run is not None:
+        askers += run.speakers
+    named_askers = [name for name in askers if name is not None]
+    if len(named_askers) < len(askers):
         return "The call needs the approval of a second person, and the run does not name its requester."
     others = tuple(
-        name for name in binding.responders or () if not any(_is_same(name, asker) for asker in known)
+        name for name in binding.responders or () if not any(_is_same(name, asker) for asker in named_askers)
     )
     return others or "The call needs the approval of a second person, and no other responder is configured."
 
@@ -241,10 +244,10 @@ def deciders_of(binding: Binding, run: RunState) -> tuple[str, ...] | None:
 
 def _is_same(name: str, other: str) -> bool:
     """Whether two names may refer to the same person."""
-    return _folded(name) == _folded(other)
+    return _fold_name(name) == _fold_name(other)
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
@@ -284,8 +287,8 @@ async def judge(
         if is_for_us(error):
             raise
         log_failure(f"judging a call of {effect.tool_name} failed", error, redactor=binding.redactor)
-        told = f"The policy failed ({type(error).__name__}), so the call is denied."
-        return CallRefused(effect.call_id, "policy.failed", told)
+        message = f"The policy failed ({type(error).__name__}), so the call is denied."
+        return CallRefused(effect.call_id, "policy.failed", message)
 
 
 def judge_allowed(
@@ -294,16 +297,16 @@ def judge_allowed(
     *,
     call_id: str,
     tool_name: str,
-    given: JsonValue,
+    recorded: JsonValue,
     canonical_json: bytes | None,
 ) -> Judged | CallRefused:
     """Judge a call of a tool that the rules allow with any arguments; see `settled_by_rules`."""
     tool = binding.tools[tool_name]
     try:
-        arguments = arguments_of(tool, given, mask=binding.redactor.text, canonical_json=canonical_json)
+        arguments = arguments_of(tool, recorded, mask=binding.redactor.text, canonical_json=canonical_json)
     except Rejected as error:
         return CallRefused(call_id, "invalid_arguments", error.message)
-    return Judged(_judged(call_id, tool, decision, arguments), arguments)
+    return Judged(_judgement(call_id, tool, decision, arguments), arguments)
 
 
 def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> AllowDecision | None:
@@ -314,17 +317,16 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
         return None
     is_by_rules = isinstance(policy, RulesPolicy) and decides_by_rules(policy) and not policy.reads_arguments
     is_special = tool.is_shell or tool.is_question or tool.delegates is not None or tool.program is not None
+    is_special = is_special or tool.due is not None
     is_plain = isinstance(tool.approval, ApprovalRule) and not is_special
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
 
 def _log_lost(run: RunState, tool_name: str) -> None:
     """Log that an approved call was not made, for operators who do not read the run."""
-    ids = {"runId": run.run_id, "sessionId": run.session_id, "agentId": run.agent_id}
-    words = "run %s: an approved call was not made: agent %s has no tool %s any more"
-    _RUNS.warning(
-        words, run.run_id, run.agent_id, tool_name, extra={"windlass": {**ids, "code": "unknown_tool"}}
-    )
+    template = "run %s: an approved call was not made: agent %s has no tool %s any more"
+    fields = {**log_ids(run), "code": "unknown_tool"}
+    _RUNS.warning(template, run.run_id, run.agent_id, tool_name, extra={"windlass": fields})
 
 
 async def _judge(
@@ -333,14 +335,16 @@ async def _judge(
     tool = binding.tools.get(effect.tool_name)
     is_undo_run = state.run is not None and state.run.undo is not None
     if tool is None or (tool.is_undo and not (is_undo_run or effect.is_inner)):
-        known = {name: one for name, one in binding.tools.items() if not one.is_undo}
-        told = unknown_tool(effect.tool_name, known).error or ""
+        callable_tools = {
+            name: candidate for name, candidate in binding.tools.items() if not candidate.is_undo
+        }
+        message = unknown_tool(effect.tool_name, callable_tools).error or ""
         if effect.approved_hash is not None and state.run is not None:
             _log_lost(state.run, effect.tool_name)
-        return CallRefused(effect.call_id, "unknown_tool", told)
+        return CallRefused(effect.call_id, "unknown_tool", message)
     if not effect.is_inner and not tool.is_undo and not binding.is_direct(tool.name):
-        told = f"{tool.name} is a function of programs: call it in the code of run_code"
-        return CallRefused(effect.call_id, "unknown_tool", told)
+        message = f"{tool.name} is a function of programs: call it in the code of run_code"
+        return CallRefused(effect.call_id, "unknown_tool", message)
     try:
         arguments = await read_arguments(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
@@ -358,13 +362,15 @@ async def _judge(
 
 
 async def _weigh(
-    binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
+    binding: Binding, state: LoopState, effect: JudgeCall, gate: HookGate, *, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
     """Ask the policy, and request approval if it says so."""
     tool = binding.tools[effect.tool_name]
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
+    if tool.due is not None and isinstance(decision, AllowDecision):
+        decision = _until_due(tool.due(final.json), decision, clock=clock)
     if tool.is_question and not isinstance(decision, DenyDecision | DeferDecision | InterruptDecision):
         return _asks(
             binding, state.run, effect.call_id, replace(gate, arguments=final), is_attended=is_attended
@@ -382,23 +388,38 @@ async def _weigh(
     approval_request = None
     if isinstance(decision, AskDecision):
         can_grant = _can_grant(binding, state, tool=tool, arguments=final, decision=decision)
-        asked = request_approval(
+        proposal = request_approval(
             binding,
             state.run,
-            call=(tool, final),
+            tool=tool,
+            arguments=final,
             decision=decision,
             clock=clock,
             can_grant_session=can_grant,
         )
-        decision, approval_request = (
-            (decision, asked) if isinstance(asked, ApprovalRequest) else (asked, None)
-        )
+        if isinstance(proposal, ApprovalRequest):
+            approval_request = proposal
+        else:
+            decision = proposal
     return Judged(
-        _judged(effect.call_id, tool, decision, final, approval_request=approval_request, notes=notes), final
+        _judgement(effect.call_id, tool, decision, final, approval_request=approval_request, notes=notes),
+        final,
     )
 
 
-def _judged(
+def _until_due(due: datetime, decision: AllowDecision, *, clock: Clock) -> AllowDecision | DeferDecision:
+    delay_ms = ceil((due - clock.now()).total_seconds() * 1000)
+    if delay_ms <= 0:
+        return decision
+    return DeferDecision(
+        code="not_due",
+        reason="The time of the call has not come.",
+        policy_refs=decision.policy_refs,
+        resume_after_ms=min(delay_ms, WAIT_MS_MAX),
+    )
+
+
+def _judgement(
     call_id: str,
     tool: Tool[..., object],
     decision: PolicyDecision,
@@ -421,7 +442,7 @@ def _judged(
 
 
 def _asks(
-    binding: Binding, run: RunState | None, call_id: str, gate: Gate, *, is_attended: bool
+    binding: Binding, run: RunState | None, call_id: str, gate: HookGate, *, is_attended: bool
 ) -> CallAsks | CallRefused:
     """Ask a person a question of the model, if someone can answer.
 
@@ -429,12 +450,12 @@ def _asks(
     answered by those who may approve.
     """
     if not is_attended:
-        told = "No person can be asked; continue without the answer, or say what you need to know."
-        return CallRefused(call_id, "unattended", told, gate.notes)
+        message = "No person can be asked; continue without the answer, or say what you need to know."
+        return CallRefused(call_id, "unattended", message, gate.notes)
     question = question_of(gate.arguments.json)
     if question.problem is not None:
         return CallRefused(call_id, "invalid_arguments", question.problem, gate.notes)
-    is_consent = any(one.get("id") in (APPROVE, APPROVE_SESSION) for one in question.options)
+    is_consent = any(option.get("id") in (APPROVE, APPROVE_SESSION) for option in question.options)
     responders = responders_of(binding, run) if is_consent else None
     if isinstance(responders, str):
         return CallRefused(call_id, "policy.four_eyes", responders, gate.notes)
@@ -443,7 +464,9 @@ def _asks(
         call_id,
         gate.arguments.json,
         mask(question.prompt),
-        options=tuple({name: mask(str(text)) for name, text in one.items()} for one in question.options),
+        options=tuple(
+            {name: mask(str(text)) for name, text in option.items()} for option in question.options
+        ),
         allow_freeform=question.allow_freeform,
         responders=responders,
         notes=gate.notes,
@@ -459,8 +482,8 @@ def _is_unchanged(arguments: Arguments) -> bool:
 
 def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
     """Whether application code received the arguments and may have changed them."""
-    is_by_rules = decides_by_rules(binding.policy) and isinstance(tool.approval, ApprovalRule)
-    return bool(binding.hooks.points) or not is_by_rules
+    # Hooks get copies of them.
+    return not (decides_by_rules(binding.policy) and isinstance(tool.approval, ApprovalRule))
 
 
 async def _decide(
@@ -470,8 +493,8 @@ async def _decide(
     tool = binding.tools[effect.tool_name]
     decision = await decide_call(binding, state, tool=tool, arguments=arguments, is_attended=is_attended)
     if isinstance(decision, AskDecision):
-        given = arguments.json if decision.arguments is None else decision.arguments
-        version = binding.version_for(tool, given)
+        proposed = arguments.json if decision.arguments is None else decision.arguments
+        version = binding.version_for(tool, proposed)
         if effect.approved_hash is not None:
             decision = with_consent(decision, effect, arguments=arguments, version=version)
         if isinstance(decision, AskDecision):
@@ -481,8 +504,8 @@ async def _decide(
     try:
         return decision, await read_arguments(tool, decision.arguments)
     except Rejected as error:
-        told = f"The arguments changed by the policy are invalid: {error.message}"
-        return _deny("policy.bad_arguments", told), arguments
+        message = f"The arguments changed by the policy are invalid: {error.message}"
+        return _deny("policy.bad_arguments", message), arguments
 
 
 async def decide_call(
@@ -545,7 +568,7 @@ async def _by_policy(
         answer = policy.before(facts, is_attended=is_attended or is_rules)
         decision = cast(object, await await_within(answer, most_ms))
     except DeadlineExceeded:
-        return timed_out(most_ms, "the call is denied")
+        return timeout_decision(most_ms, "the call is denied")
     except BaseException as error:  # a policy is application code: any error denies the call
         if is_for_us(error):
             raise
@@ -564,8 +587,8 @@ async def maybe_await(value: T | Awaitable[T]) -> T:
 def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValue] | None) -> AskDecision:
     refs = (PolicyRef(kind=PolicyKind.APPROVAL, id=f"tool.{tool.name}", version=version),)
     reason = "The tool requires approval."
-    given = None if arguments is None else dict(arguments)
-    return AskDecision(code=_TOOL_ASKS, reason=reason, policy_refs=refs, arguments=given)
+    arguments_copy = None if arguments is None else dict(arguments)
+    return AskDecision(code=_TOOL_ASKS, reason=reason, policy_refs=refs, arguments=arguments_copy)
 
 
 def _can_grant(
@@ -592,7 +615,7 @@ def _can_grant(
     return not isinstance(granted, AskDecision)
 
 
-def timed_out(most_ms: int, consequence: str) -> DenyDecision:
+def timeout_decision(most_ms: int, consequence: str) -> DenyDecision:
     """Return the denial of a policy that timed out."""
     return _deny(POLICY_TIMEOUT, f"The policy did not decide within {most_ms:,} ms, so {consequence}.")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -14,10 +15,11 @@ from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
-from windlass.tools import PIN, PROGRAM_TOOLS, Tool
-from windlass.tools.calling import arguments_hash
+from windlass.prices import OwnPrices, Tariff, free_terms, is_table_missing, load_table, tariff_of
+from windlass.tools import PIN, PROGRAM_TOOLS, Tool, definition_of
+from windlass.tools.calling import arguments_hash, in_masking_thread
 from windlass_harness.compaction import estimate_tokens
-from windlass_harness.loop.rules import CompactionRule, Rules
+from windlass_harness.loop.rules import CompactionRule, ModelTerms, Rules
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
@@ -114,10 +116,16 @@ class Binding:
     """The same, for the provider that writes summaries."""
     on_compaction: Callable[[], Sequence[ModelMessage]] | None = None
     """Returns messages of the application that follow the summary, after those of tools."""
+    prices: OwnPrices = ()
+    """Prices that the application gives."""
     _definitions: dict[bool, tuple[JsonObject, ...]] = field(
         default_factory=dict[bool, tuple[JsonObject, ...]], init=False, repr=False, compare=False
     )
     """Tool definitions that were made, by whether a person can be asked. `replace` drops them."""
+    _tariffs: dict[str | None, Tariff] = field(
+        default_factory=dict[str | None, Tariff], init=False, repr=False, compare=False
+    )
+    """Prices of models that were looked up, by fallback. `replace` drops them."""
     _rules: dict[int | None, tuple[Rules, Rules]] = field(
         default_factory=dict[int | None, tuple[Rules, Rules]], init=False, repr=False, compare=False
     )
@@ -126,8 +134,8 @@ class Binding:
     def rules_from(self, rules: Rules) -> Rules:
         """Return the rules with the limits, hooks and sinks of the package applied."""
         window = self.window or window_tokens(self.provider)
-        given, made = self._rules.get(window, (None, rules))
-        if given is not rules:
+        source, made = self._rules.get(window, (None, rules))
+        if source is not rules:
             sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
             definitions = self.definitions(can_ask=True)
             compaction = compaction_rule(self.package, window, definitions=definitions)
@@ -152,6 +160,39 @@ class Binding:
         if model_id is None or model_id not in self.fallbacks:
             return self.package.provider_route.route_id
         return model_id.partition("/")[0]
+
+    def tariff_for(self, model_id: str | None) -> Tariff:
+        """Return the prices of the next model call; `model_id` names a fallback."""
+        tariff = self._tariffs.get(model_id)
+        if tariff is None:
+            route = self.package.provider_route
+            route_id, name = route.route_id, route.model_id
+            if model_id is not None and model_id in self.fallbacks:
+                route_id, _, name = model_id.partition("/")
+            tariff = tariff_of(self.provider_for(model_id), route_id, name, self.prices)
+            self._tariffs[model_id] = tariff
+        return tariff
+
+    def terms(self, at: datetime, *, is_priced: bool = True) -> dict[str | None, ModelTerms]:
+        """Return the most that a call of each model can cost.
+
+        Models without a price are left out; if nothing is priced, all are free.
+        """
+        terms: dict[str | None, ModelTerms] = {}
+        for model_id in (None, *self.fallbacks):
+            model_terms = self._terms_of(model_id, at, is_priced=is_priced)
+            if model_terms is not None:
+                terms[model_id] = model_terms
+        return terms
+
+    def _terms_of(self, model_id: str | None, at: datetime, *, is_priced: bool) -> ModelTerms | None:
+        provider = self.provider_for(model_id)
+        return self.tariff_for(model_id).terms(at, provider) if is_priced else free_terms(provider)
+
+    @property
+    def summary_tariff(self) -> Tariff:
+        """The prices of the model that writes summaries."""
+        return tariff_of(self.summary_provider, self.summary_route, self.summary_model_id, self.prices)
 
     @property
     def summary_route(self) -> str:
@@ -204,15 +245,23 @@ class Binding:
         """
         if can_ask not in self._definitions:
             tools: list[JsonObject] = [
-                {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
+                definition_of(spec)
                 for spec in self.package.tools or ()
                 if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
             ]
             below = (self.tools[spec.name].definition for spec in self.package.subagents or ())
-            direct = [one for one in (*tools, *below) if self.is_direct(str(one["name"]))]
+            direct = [
+                definition for definition in (*tools, *below) if self.is_direct(str(definition["name"]))
+            ]
             programs = [self.tools[PROGRAM_TOOLS[kind]].definition for kind in self.package.programs or ()]
             self._definitions[can_ask] = (*direct, *programs)
-        return [{**one} for one in self._definitions[can_ask]]
+        return [{**definition} for definition in self._definitions[can_ask]]
+
+
+async def load_prices() -> None:
+    """Import the price table in a thread: it would hold up the event loop."""
+    if is_table_missing():
+        await in_masking_thread(load_table)
 
 
 class Binder(Protocol):

@@ -65,7 +65,7 @@ class PauseClock:
             self._ends.clear()
             return now
         self._ends = {pause: self._ends.get(pause) or self._end(pause, now) for pause in pauses}
-        return Moment(now.at, now.ms, frozenset(self.held()), now.active_ms)
+        return Moment(now.at, now.ms, frozenset(self.open_pauses()), now.active_ms)
 
     def time_left_ms(self, state: LoopState, *, most_ms: int) -> int:
         """Return how long an effect may take before the run's time budget is used up."""
@@ -93,7 +93,7 @@ class PauseClock:
 
     def delay_ms(self, wake_at_ms: int, now: Moment) -> float:
         """Return the delay until `wake_at_ms`, or until the first pause ends if that is earlier."""
-        held = self.held()
+        held = self.open_pauses()
         since_s = self._clock.monotonic()
         first = min((end - since_s for end in held.values()), default=inf) * 1_000
         # A pause that has ended since `wake_at_ms` was planned is over, whatever the wall clock says.
@@ -104,7 +104,7 @@ class PauseClock:
     def wake_at_ms(self, wake_at_ms: int, now: Moment) -> int:
         """Return the wall-clock time of the next wake-up, corrected by jumps of the wall clock."""
         wall_ms = now.ms + ceil(self.delay_ms(wake_at_ms, now))
-        is_off = self.held() and abs(wall_ms - wake_at_ms) >= _JUMP_MS_MIN
+        is_off = self.open_pauses() and abs(wall_ms - wake_at_ms) >= _JUMP_MS_MIN
         return wall_ms if is_off else wake_at_ms
 
     def timer(self, wake_at_ms: int, on_time: Callable[[], None]) -> asyncio.Task[None] | None:
@@ -115,7 +115,7 @@ class PauseClock:
         timer.add_done_callback(lambda timer: None if timer.cancelled() else on_time())
         return timer
 
-    def held(self) -> dict[Pause, float]:
+    def open_pauses(self) -> dict[Pause, float]:
         """Return the pauses that have not ended, with their monotonic ends."""
         over_s = self._clock.monotonic() + _ROUNDING_S
         return {pause: end for pause, end in self._ends.items() if end > over_s}
@@ -134,20 +134,20 @@ class ParkedPauses:
 
     def keep(self, session_id: str, pause_clock: PauseClock) -> None:
         """Keep the pauses of a parked session, if there is room."""
-        held = pause_clock.held()
+        held = pause_clock.open_pauses()
         if held and len(self._ends) < SESSIONS_MAX:
             self._ends[session_id] = held
 
 
 def _pauses(state: LoopState) -> list[Pause]:
     run = state.run_notes
-    found = [run.pause] if run.is_retry and run.pause is not None else []
+    pauses = [run.pause] if run.is_retry and run.pause is not None else []
     if state.compacting.is_retry and state.compacting.pause is not None:
-        found.append(state.compacting.pause)
+        pauses.append(state.compacting.pause)
     for note in state.notes.values():
         if note.pause is not None:
-            found.append(note.pause)
-    return found
+            pauses.append(note.pause)
+    return pauses
 
 
 class Lease:
@@ -175,7 +175,7 @@ class Lease:
             self._is_doubted = True
         return self._is_doubted
 
-    async def held(self, clock: Clock) -> None:
+    async def wait_until_valid(self, clock: Clock) -> None:
         """Return when the lease is valid."""
         while self.is_over(clock):
             self._renewed.clear()

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -20,14 +22,15 @@ from windlass.engine.deadline import (
 )
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
-from windlass.engine.provider_limits import ProviderTurn
+from windlass.engine.provider_limits import ProviderSlot
 from windlass.engine.results import broken_off, model_error
 from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
-from windlass.ports.model import ModelFault, ModelUnavailable, window_tokens
+from windlass.ports.model import ModelFault, ModelUnavailable, is_unpaid, window_tokens
 from windlass.tools import Tool
+from windlass.tools.calling import in_masking_thread
 from windlass.tools.context import CompactionContext, SessionValues
-from windlass_harness.compaction import CompactionPlan, completed_data, plan, plan_eviction, summary_request
+from windlass_harness.compaction import CompactionPlan, completion_data, plan, plan_eviction, summary_request
 from windlass_harness.loop.events import Compact, CompactionBroken, HistoryCompacted, ModelAnswered
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import (
@@ -59,35 +62,44 @@ _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason
 
 @frozen
 class SummaryLimits:
-    """Time limit of a summary, the random number that spreads retries, and the limit of the provider."""
+    """Time limit of a summary, the random number that spreads retries, the provider's limit, the clock."""
 
     limit_ms: int
     chance: float
-    begin_turn: Callable[[], Awaitable[ProviderTurn]]
+    take_slot: Callable[[], Awaitable[ProviderSlot]]
+    now: Callable[[], datetime]
 
 
 async def compact(
-    binding: Binding, state: LoopState, *, effect: Compact, patience: SummaryLimits
+    binding: Binding, state: LoopState, *, effect: Compact, limits: SummaryLimits
 ) -> HistoryCompacted | CompactionBroken:
-    """Compact the history; a failure is returned as an event."""
+    """Compact the history; a failure is returned as an event.
+
+    Each message of a long history is written as JSON to be measured, so the plan is made in a thread.
+    """
     pinned = await _reminders(binding, state)
     messages = tuple(state.session.history.messages)
-    made = plan(
+    overhead_tokens = effect.overhead_tokens
+    make_plan = partial(
+        plan,
         messages,
         effect.config,
-        overhead_tokens=effect.overhead_tokens,
+        overhead_tokens=overhead_tokens,
         on_compaction=pinned,
         summary_window_tokens=binding.summary_window or window_tokens(binding.summary_provider),
     )
+    made = await in_masking_thread(make_plan)
     if made.is_empty:
         return CompactionBroken(_NOTHING, NOTHING_TO_COMPACT)
     if not made.needs_summary:
         return HistoryCompacted(_data(binding, state, made))
-    answer = await _summarise(binding, summary_request(made, messages), patience)
+    prompt = await in_masking_thread(partial(summary_request, made, messages))
+    answer = await _summarise(binding, prompt, limits)
     if isinstance(answer, CompactionBroken):
-        evicted = plan_eviction(messages, effect.config, overhead_tokens=effect.overhead_tokens)
+        evict = partial(plan_eviction, messages, effect.config, overhead_tokens=overhead_tokens)
+        evicted = await in_masking_thread(evict)
         return replace(answer, fallback=None if evicted.is_empty else _data(binding, state, evicted))
-    return HistoryCompacted(_data(binding, state, made, answer.text), usage=answer.usage)
+    return HistoryCompacted(_data(binding, state, made, answer.text), usage=answer.usage, price=answer.price)
 
 
 def _data(
@@ -95,7 +107,7 @@ def _data(
 ) -> records.CompactionCompleted:
     turn = state.session.turn
     assert turn is not None, "only a session with a history is compacted"
-    return completed_data(
+    return completion_data(
         made, summary, model_id=binding.summary_model_id, sequence=turn.sequence, turn_id=turn.turn_id
     )
 
@@ -111,11 +123,11 @@ async def _reminders(binding: Binding, state: LoopState) -> list[ModelMessage]:
     context = CompactionContext(run.session_id, run.run_id, agent_id=run.agent_id, state=values)
     texts: list[str] = []
     for tool in binding.tools.values():
-        texts += await _told_by(tool, context)
-    return [*(UserMessage(content=text) for text in texts), *_told_by_host(binding)]
+        texts += await _tool_notes(tool, context)
+    return [*(UserMessage(content=text) for text in texts), *_host_messages(binding)]
 
 
-def _told_by_host(binding: Binding) -> Sequence[ModelMessage]:
+def _host_messages(binding: Binding) -> Sequence[ModelMessage]:
     if binding.on_compaction is None:
         return ()
     try:
@@ -125,13 +137,13 @@ def _told_by_host(binding: Binding) -> Sequence[ModelMessage]:
         return ()
 
 
-async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[str]:
+async def _tool_notes(tool: Tool[..., object], context: CompactionContext) -> list[str]:
     if tool.on_compaction is None:
         return []
     try:
-        asked = cast(Sequence[object] | Awaitable[Sequence[object]], tool.on_compaction(context))
-        told = await await_within(asked, ON_COMPACTION_TIMEOUT_MS)
-        texts = [text for text in told if isinstance(text, str) and text.strip()]
+        answer = cast(Sequence[object] | Awaitable[Sequence[object]], tool.on_compaction(context))
+        items = await await_within(answer, ON_COMPACTION_TIMEOUT_MS)
+        texts = [text for text in items if isinstance(text, str) and text.strip()]
     except DeadlineExceeded:
         _LOG.warning("on_compaction of tool %s took over %d ms", tool.name, ON_COMPACTION_TIMEOUT_MS)
         return []
@@ -146,9 +158,9 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
 # the summary
 
 
-async def _listened(asked: ModelRequest, collector: Collector, most_s: float) -> None:
+async def _call_model(model_request: ModelRequest, collector: Collector, most_s: float) -> None:
     """Call the model; a provider that ignores cancellation is abandoned."""
-    work = listen(asked, collector, most_s=most_s, deadlines=Deadlines())
+    work = listen(model_request, collector, most_s=most_s, deadlines=Deadlines())
     match await run_with_deadline(work, most_s + LEAVE_S, is_patient=True):
         case TimedOut():
             raise TimeoutError
@@ -159,15 +171,17 @@ async def _listened(asked: ModelRequest, collector: Collector, most_s: float) ->
 
 
 async def _summarise(
-    binding: Binding, request: Sequence[ModelMessage], patience: SummaryLimits
+    binding: Binding, request: Sequence[ModelMessage], limits: SummaryLimits
 ) -> ModelAnswered | CompactionBroken:
-    collector = Collector(MaskedAnswer(_Unseen(), binding.redactor), binding.redactor)
-    messages = [one for message in request for one in to_llm(message)]
-    asked = ModelRequest(binding.summary_provider, messages, temperature=0)
-    turn: ProviderTurn | None = None
+    live = MaskedAnswer(_Unseen(), binding.redactor)
+    collector = Collector(live, binding.redactor, tariff=binding.summary_tariff)
+    messages = [part for message in request for part in to_llm(message)]
+    model_request = ModelRequest(binding.summary_provider, messages, temperature=0)
+    slot: ProviderSlot | None = None
     try:
-        turn = await patience.begin_turn()
-        await _listened(asked, collector, patience.limit_ms / 1_000)
+        slot = await limits.take_slot()
+        collector.asked_at = limits.now()
+        await _call_model(model_request, collector, limits.limit_ms / 1_000)
         answer = collector.answer(latency_ms=0)
         if answer.text.strip() and answer.finish_reason in _USABLE:
             return answer
@@ -177,23 +191,26 @@ async def _summarise(
             raise
         failure = broken_off("summary")
     except BaseException as error:  # model boundary: a provider may raise anything
-        if turn is not None:
-            turn.end(error, usage=collector.usage)
+        if slot is not None:
+            slot.free(error, usage=collector.usage)
         if is_for_us(error):
             raise
+        collector.is_refused = is_unpaid(error)
         failure = model_error(error, binding.redactor)
     finally:
-        if turn is not None:
-            turn.end(usage=collector.usage)
+        if slot is not None:
+            slot.free(usage=collector.usage)
     if failure.retry_after_ms is not None:
         # A provider's retry-after must not exceed the time limit of the run.
-        wait_ms = min(failure.retry_after_ms, patience.limit_ms)
+        wait_ms = min(failure.retry_after_ms, limits.limit_ms)
         failure = failure.model_copy(update={"retry_after_ms": wait_ms})
+    bill = collector.bill()
     return CompactionBroken(
         failure,
         model_id=binding.summary_model_id,
-        chance=patience.chance,
-        usage=collector.usage,
+        chance=limits.chance,
+        usage=bill.usage,
+        price=bill.price,
     )
 
 

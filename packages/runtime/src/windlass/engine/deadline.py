@@ -44,7 +44,7 @@ async def run_with_deadline(
     over: asyncio.Future[None] = loop.create_future()
     caller = asyncio.current_task()
     # Named like the task of the caller: a stall of the event loop is logged with the name of its task.
-    task = loop.create_task(_guarded(work, over), name=None if caller is None else caller.get_name())
+    task = loop.create_task(_run_until(work, over), name=None if caller is None else caller.get_name())
     watch = _Watch(loop, over, timeout_s)
     try:
         await over
@@ -52,7 +52,7 @@ async def run_with_deadline(
         if not is_patient or task.done():
             _leave(task)
             raise
-        return await _ended(task)
+        return await _cancel_and_wait(task)
     finally:
         watch.timer.cancel()
     if task.done() and not task.cancelled():
@@ -83,7 +83,7 @@ class _Watch:
             _end(self._over)
 
 
-async def _ended(task: asyncio.Task[T]) -> T:
+async def _cancel_and_wait(task: asyncio.Task[T]) -> T:
     """Cancel a task and wait for its end."""
     task.cancel()
     try:
@@ -106,20 +106,20 @@ async def await_within(value: T | Awaitable[T], timeout_ms: int) -> T:
     """
     if not isawaitable(value):
         return cast(T, value)
-    match await run_with_deadline(_waited(value), timeout_ms / 1_000):
-        case Returned(found):
-            return found
+    match await run_with_deadline(_await_value(value), timeout_ms / 1_000):
+        case Returned(result):
+            return result
         case Raised(error):
             raise error
         case _:
             raise DeadlineExceeded
 
 
-async def _waited(value: Awaitable[T]) -> T:
+async def _await_value(value: Awaitable[T]) -> T:
     return await value
 
 
-async def _guarded(work: Coroutine[object, object, T], over: asyncio.Future[None]) -> Returned[T] | Raised:
+async def _run_until(work: Coroutine[object, object, T], over: asyncio.Future[None]) -> Returned[T] | Raised:
     task = asyncio.current_task()
     try:
         return Returned(await work)
@@ -163,17 +163,17 @@ class Deadlines:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Limit, None] = {}
+        self._open: dict[TimeLimit, None] = {}
         """In the order in which they were added, so that limits of one moment expire in a fixed order."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._at = inf
 
-    def limit(self, seconds: float, on_left: Callable[[], None] | None = None) -> "Limit":
-        """Return a time limit for the block of a `with` statement; see `Limit`."""
-        return Limit(self, seconds, on_left)
+    def limit(self, seconds: float, on_left: Callable[[], None] | None = None) -> "TimeLimit":
+        """Return a time limit for the block of a `with` statement; see `TimeLimit`."""
+        return TimeLimit(self, seconds, on_left)
 
-    def add(self, limit: "Limit") -> None:
+    def add(self, limit: "TimeLimit") -> None:
         """Start watching a limit."""
         if limit.loop is not self._loop:
             # A program may run several event loops in turn; the timer of an ended one never fires.
@@ -183,7 +183,7 @@ class Deadlines:
         if limit.at < self._at:
             self._arm(limit.loop, limit.at)
 
-    def drop(self, limit: "Limit") -> None:
+    def drop(self, limit: "TimeLimit") -> None:
         """Stop watching a limit."""
         self._open.pop(limit, None)
 
@@ -195,15 +195,15 @@ class Deadlines:
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, self._at = None, inf
         now = loop.time() + _TICK_S
-        for limit in [one for one in self._open if one.at <= now]:
+        for limit in [limit for limit in self._open if limit.at <= now]:
             del self._open[limit]
             # A callback of its own: an error of one must not stop the others.
             loop.call_soon(limit.expire)
         if self._open and self._timer is None:
-            self._arm(loop, min(one.at for one in self._open))
+            self._arm(loop, min(limit.at for limit in self._open))
 
 
-class Limit:
+class TimeLimit:
     """A time limit of the current task, as `asyncio.timeout` sets one.
 
     When it expires, the task is cancelled and the block raises TimeoutError. If the block has not ended
@@ -228,7 +228,7 @@ class Limit:
         self.is_over = False
         self.is_left = False
 
-    def __enter__(self) -> "Limit":
+    def __enter__(self) -> "TimeLimit":
         self._before = self._task.cancelling()
         self._deadlines.add(self)
         return self
@@ -278,12 +278,12 @@ class Interruptible:
         if self._is_rung:
             self.ring()
         try:
-            found = await work
+            result = await work
         except asyncio.CancelledError:
             # The driver itself may have been cancelled too.
             if not self._is_broken_off or waiter.uncancel():
                 raise
-            found = None
+            result = None
         else:
             if self._is_broken_off:
                 waiter.uncancel()
@@ -292,7 +292,7 @@ class Interruptible:
             lookout, self._lookout = self._lookout, None
             if lookout is not None:
                 await lookout
-        return found
+        return result
 
     def ring(self) -> None:
         """Check whether to interrupt the work."""

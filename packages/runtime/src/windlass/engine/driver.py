@@ -10,15 +10,18 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
-from windlass.engine.effects import Effects, Performed
-from windlass.engine.inbox import NO_QUARANTINE, InboxReader, Mailbox, Quarantine
-from windlass.engine.writer import Lost, SessionWriter
+from windlass.engine.effects import Effects
+from windlass.engine.inbox import NO_QUARANTINE, InboxReader, Intake, Mailbox, Quarantine
+from windlass.engine.spend_limits import SpendLimit
+from windlass.engine.writer import Lost, SessionWriter, log_ids
 from windlass.errors import AgentError, Unavailable
-from windlass.ports.store import Standing
+from windlass.ports.inbox import InboxItem
+from windlass.ports.journal import Standing
 from windlass.ports.wakes import Parked
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
@@ -35,6 +38,7 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Moment,
     Plan,
+    ReserveCall,
     RunProgram,
     RunTool,
     SessionClaimed,
@@ -68,6 +72,7 @@ class Driver:
         is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
         self.state = state
+        self.session_id = writer.session_id
         self._is_alone = is_alone
         """Whether no other session was at work when the previous owner ended."""
         self._is_enough = is_enough
@@ -82,12 +87,15 @@ class Driver:
         self._rules = rules
         self._events: deque[LoopEvent] = deque()
         self._quarantine = NO_QUARANTINE
-        self._ruled: str | None = None
+        self._rules_run_id: str | None = None
+        self._spend_limits = effects.spend_limits
+        self._rules_limits: tuple[SpendLimit, ...] = ()
+        """The limits for people and teams that these rules go by."""
         self._run_rules = rules
-        """The rules of the run `_ruled`: the newest one, which may have ended."""
+        """The rules of the run `_rules_run_id`: the newest one, which may have ended."""
         self._ready: list[Effect] = []
         """Effects that start when their intents are durable."""
-        self._begun: set[str] = set()
+        self._started_keys: set[str] = set()
         """Keys of the effects that were started."""
         self._waiter: asyncio.Future[None] | None = None
         """Set while the driver waits."""
@@ -100,7 +108,7 @@ class Driver:
         self._wake_at_ms: int | None = None
         self._is_stopping = False
         self._is_given_up = False
-        self._bound: str | None = None
+        self._bound_run_id: str | None = None
         """The run that was bound last."""
         self.is_parked = False
         """Whether nothing is left to do before an item or a time arrives."""
@@ -156,11 +164,18 @@ class Driver:
         """Whether the inbox has new items that were not read."""
         return self._has_mail
 
-    def parked(self) -> Parked:
+    def park_report(self) -> Parked:
         """Return what a driver that has parked its session leaves."""
         run, wake_at_ms = self.state.session.run, self._writer.wake_at_ms
         wake_in_ms = None if wake_at_ms is None else max(0, wake_at_ms - moment(self._clock).ms)
-        return Parked(wake_in_ms, *((None, None) if run is None else (run.agent_id, run.status)))
+        return Parked(wake_in_ms) if run is None else Parked(wake_in_ms, run.agent_id, run.status)
+
+    async def read_mail(self) -> Sequence[InboxItem]:
+        """Read the new items of the inbox; return all that are pending."""
+        while self._has_mail:
+            self._has_mail = False
+            await self._mailbox.read()
+        return self._mailbox.items
 
     async def drive(self, quarantine: Quarantine = NO_QUARANTINE) -> None:
         """Continue until the session is parked or has another owner.
@@ -177,7 +192,7 @@ class Driver:
                 # The items of the inbox follow, in an append of their own.
                 await self._advance()
             while not self._is_stopping and not self.is_parked:
-                self.is_parked = await self._turn()
+                self.is_parked = await self._drive_once()
             if self._is_stopping and not self._writer.is_released and not self.is_lost:
                 await self._finish_tools()
         except Lost:
@@ -187,11 +202,9 @@ class Driver:
 
     # turning
 
-    async def _turn(self) -> bool:
+    async def _drive_once(self) -> bool:
         """Do everything that can be done now, then wait; return whether the session is parked."""
-        if self._has_mail:
-            self._has_mail = False
-            await self._mailbox.read()
+        await self.read_mail()
         await self._advance()
         if self._writer.is_released:
             return True
@@ -209,66 +222,77 @@ class Driver:
         while True:
             if self._events and not self._is_cut:
                 # Before the inbox: they say whether the run that an item speaks to is still there.
-                self._take_events(now)
-            while self._mailbox.has_items and await self._take_items(now):
+                await self._take_events(now)
+            while self._mailbox.items and await self._take_items(now):
                 pass
             self._is_cut = False
             if self._events:
                 # Decisions about calls of a run that is to end start nothing.
-                self._take_events(now)
+                await self._take_events(now)
             run = self.state.run
-            if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
+            if run is not None and run.run_id != self._bound_run_id and not run.is_cancel_requested:
                 is_bound = await self._bind(run)
                 now = moment(self._clock)
                 if not is_bound and self._is_stopping:
                     break
                 if not is_bound:
                     continue
-            newest = self.state.session.run
-            if newest is not None and newest.run_id != self._ruled:
-                self._run_rules = await self._effects.rules(newest, self._rules)
-                self._ruled = newest.run_id
-            rules = self._run_rules
+            rules = await self._rules_now()
             plan = self._plan(now, rules)
             if plan.drafts:
                 self._writer.add(plan.drafts)
-            left = NOTHING
+            errand_plan = NOTHING
             if self.state.run is None or self.state.deliveries.open_ids:
                 # The run may have ended just now; the next one starts after this is planned.
-                left = self._plan_errands(now, rules)
-                self._writer.add(left.drafts)
-            for effect in plan.effects:
-                await self._accept(effect, rules)
-            for effect in left.effects:
+                errand_plan = self._plan_errands(now, rules)
+                self._writer.add(errand_plan.drafts)
+            for effect in (*plan.effects, *errand_plan.effects):
                 await self._accept(effect, rules)
             if self._events or self._is_cut:
                 now = moment(self._clock)
-            elif not left.drafts and (not plan.drafts or _calls_model(plan)):
+            elif not errand_plan.drafts and (not plan.drafts or _calls_model(plan)):
                 # Effects that wait for their intents change nothing until they are performed.
                 break
         await self._commit()
 
-    def _take_events(self, now: Moment) -> None:
+    async def _rules_now(self) -> Rules:
+        """Return the rules of the newest run; before the first one, those of the runtime."""
+        newest = self.state.session.run
+        if newest is None:
+            return self._rules
+        limits = () if self._spend_limits is None else self._spend_limits.current
+        if newest.run_id != self._rules_run_id or limits is not self._rules_limits:
+            rules = await self._effects.rules(newest, self._rules)
+            if rules is None:
+                return self._rules
+            self._run_rules, self._rules_run_id, self._rules_limits = rules, newest.run_id, limits
+        return self._run_rules
+
+    async def _take_events(self, now: Moment) -> None:
         while self._events:
-            aged, event = self._pause_clock.aged(self.state, now), self._events.popleft()
-            drafts = take(self.state, event, now=aged, rules=self._run_rules)
+            # The driver may be cancelled while drafts are masked: their event is not lost.
+            aged, event = self._pause_clock.aged(self.state, now), self._events[0]
+            drafts = take(self.state, event, now=aged, rules=await self._rules_now())
+            masked = await self._writer.mask(drafts)
+            self._events.popleft()
             if isinstance(event, ModelFailed | CompactionBroken):
                 self._log_retry(event.error, drafts)
-            self._writer.add(drafts)
+            self._writer.add_masked(masked)
 
     def _log_retry(self, error: ErrorInfo, drafts: Sequence[Draft]) -> None:
-        """Log that a model call failed and is tried again: nobody may read the feed."""
+        """Log that a model call failed and is tried again: the feed may have no reader."""
         bodies = [draft.body for draft in drafts]
-        failed = [one for one in bodies if isinstance(one, records.StepRetrying | records.CompactionFailed)]
-        delays = [one.delay_ms for one in failed if one.delay_ms is not None]
+        failed = [
+            body for body in bodies if isinstance(body, records.StepRetrying | records.CompactionFailed)
+        ]
+        delays = [failure.delay_ms for failure in failed if failure.delay_ms is not None]
         if not delays or self.state.run is None:
             return
-        until = [one.until for one in bodies if isinstance(one, records.RunWaiting)]
+        until = [body.until for body in bodies if isinstance(body, records.RunWaiting)]
         when = f"the run waits until {until[0]}" if until else f"next attempt in {delays[0]} ms"
         run = self.state.run
-        ids = {"runId": run.run_id, "sessionId": self._writer.session_id, "agentId": run.agent_id}
-        told = {**ids, "code": error.code, "kind": error.kind}
-        _LOG.warning("run %s is retried: %s; %s", run.run_id, error.message, when, extra={"windlass": told})
+        fields = {**log_ids(run), "code": error.code, "kind": error.kind}
+        _LOG.warning("run %s is retried: %s; %s", run.run_id, error.message, when, extra={"windlass": fields})
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""
@@ -280,9 +304,9 @@ class Driver:
             raise
         if bound is None:
             return False
-        self._bound, now = run.run_id, moment(self._clock)
+        self._bound_run_id, now = run.run_id, moment(self._clock)
         if isinstance(bound, Stopped):
-            self._writer.add(take(self.state, bound, now=now, rules=self._rules))
+            self._writer.add(take(self.state, bound, now=now, rules=await self._rules_now()))
         else:
             self._writer.add([self.state.draft(note, now=now) for note in bound])
         return True
@@ -308,7 +332,7 @@ class Driver:
             return
         if self._is_stopping or self._is_cut:
             return
-        if rules.hook_points:
+        if rules.hook_points and not isinstance(effect, ReserveCall):
             # Hooks are code of the application: everything that they see must be durable.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
         at_once = self._effects.judge_at_once(self.state, effect) if isinstance(effect, JudgeCall) else None
@@ -316,15 +340,14 @@ class Driver:
             self._events.append(at_once)
             return
         work = self._effects.perform(self.state, effect)
-        event = await work if isinstance(effect, CallHooks) else await self._interruptible.do(work)
+        is_whole = isinstance(effect, CallHooks | ReserveCall)
+        event = await work if is_whole else await self._interruptible.do(work)
         if event is not None:
             self._events.append(event)
 
     async def _must_interrupt(self) -> bool:
         """Return whether the run under way is to end, or the driver is to stop."""
-        while self._has_mail:
-            self._has_mail = False
-            await self._mailbox.read()
+        await self.read_mail()
         run = self.state.run
         self._is_cut = run is not None and self._mailbox.has_cancel(run.run_id)
         return self._is_cut or self._is_stopping
@@ -345,22 +368,19 @@ class Driver:
             return
         key = effect.key
         # An effect that was dropped while stopping is not under way any more, and must not start again.
-        if self._is_stopping and (key in self._begun or not isinstance(effect, RunTool)):
+        if self._is_stopping and (key in self._started_keys or not isinstance(effect, RunTool)):
             return
-        self._begun.add(key)
-        self._tasks.start(effect, self._perform)
-
-    def _perform(self, effect: Effect) -> Performed:
-        return self._effects.perform(self.state, effect)
+        self._started_keys.add(key)
+        self._tasks.start(effect, partial(self._effects.perform, self.state))
 
     async def _write(self, *, is_last: bool) -> None:
         standing, wake_at_ms = self._standing()
         if is_last:
             # The model call of a waiting run is handed over in order: it was not interrupted.
             self._events.append(SessionReleased())
-            self._take_events(moment(self._clock))
+            await self._take_events(moment(self._clock))
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
-        self._effects.recorded(self.state)
+        self._effects.free_recorded_slots(self.state)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
@@ -380,7 +400,7 @@ class Driver:
             # An effect may have started since, with an intent that was on its way to the journal.
             self._tasks.abandon()
         self._events += self._tasks.collect()
-        self._take_events(moment(self._clock))
+        await self._take_events(moment(self._clock))
         while self._tasks:
             # Durable at once: another call may take as long as the drain, and the process may be killed.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
@@ -392,9 +412,9 @@ class Driver:
             if self._is_cut:
                 self._tasks.cancel()
             await self._wait()
-            self._take_events(moment(self._clock))
+            await self._take_events(moment(self._clock))
         self._events.append(SessionReleased())
-        self._take_events(moment(self._clock))
+        await self._take_events(moment(self._clock))
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
 
     # waiting
@@ -430,31 +450,26 @@ class Driver:
 
     def _has_untaken(self) -> bool:
         """Return whether there are items that need not wait for the run to end."""
-        if not self._mailbox.has_items:
-            return False
-        is_busy, is_ending = self._hears()
-        return self._mailbox.has_untaken(is_busy=is_busy, is_ending=is_ending)
+        return bool(self._mailbox.items) and self._mailbox.has_untaken(self._intake())
 
-    def _hears(self) -> tuple[bool, bool]:
-        """Return whether no run can start now, and whether messages to a run have to wait."""
-        is_free = self.state.run is None
-        is_held = is_free and self.state.compacting.is_open
-        return is_held or not is_free, is_held or self.state.is_ending
+    def _intake(self) -> Intake:
+        if self.state.run is not None:
+            return Intake.NEITHER if self.state.is_ending else Intake.MESSAGES
+        return Intake.NEITHER if self.state.compacting.is_open else Intake.STARTS
 
     async def _take_items(self, now: Moment) -> bool:
         """Take items up to one that changes the meaning of the next; return whether any was taken."""
         if self._quarantine.is_itemwise and self._writer.consuming:
             return False
-        is_busy, is_ending = self._hears()
-        mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, quarantine=self._quarantine)
+        mail = await self._mailbox.take(self._intake(), quarantine=self._quarantine)
         for body in mail.bodies:
             await self._writer.inspect(body)
-        for run, item in mail.begun:
+        for run, item in mail.new_runs:
             self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
         for event in mail.events:
-            self._writer.add(take(self.state, event, now=now, rules=self._rules))
+            self._writer.add(take(self.state, event, now=now, rules=await self._rules_now()))
         return bool(mail.taken)
 
 

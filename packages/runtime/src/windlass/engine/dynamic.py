@@ -10,7 +10,7 @@ from typing import Final, cast
 from pydantic_core import from_json
 
 from windlass.agent.agent import check_tool_deps
-from windlass.agent.dynamic import DynamicContext, Placed
+from windlass.agent.dynamic import DynamicContext, Placed, join_instructions
 from windlass.agent.skills import Skill, Skills
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
@@ -23,11 +23,12 @@ from windlass.ports.store import ContentStore
 from windlass.tools import PIN, Tool, as_pinned, with_undo_tools
 from windlass.tools.calling import in_thread
 from windlass.tools.context import SessionValues
+from windlass.tools.programs import program_tools
 from windlass_harness.loop.events import Stopped
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import mask_text
 from windlass_harness.views.payloads import content_part
-from windlass_harness.views.session import Resolved, resolved_key
+from windlass_harness.views.session import Resolved, resolution_key
 from windlass_protocol import (
     CodecError,
     CodecLimits,
@@ -49,7 +50,7 @@ _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
 
 
 @frozen
-class Part:
+class DynamicPart:
     """The value of a resolver: instructions, tools or skills."""
 
     placed: Placed
@@ -78,7 +79,7 @@ class Part:
         return canonical(body, _LIMITS)
 
 
-def part_of(placed: Placed, given: object) -> Part:
+def part_of(placed: Placed, value: object) -> DynamicPart:
     """Convert the return value of a resolver into a part.
 
     Raises:
@@ -87,43 +88,45 @@ def part_of(placed: Placed, given: object) -> Part:
     where = f"resolver {placed.dynamic.name}"
     match placed.part:
         case ResolverPart.INSTRUCTIONS:
-            if given is not None and not isinstance(given, str):
-                raise wrong(f"{where}: instructions are a text, found {kind_of(given)}")
-            return Part(placed, check_text(given or "", where, chars_max=INSTRUCTIONS_CHARS_MAX))
+            if value is not None and not isinstance(value, str):
+                raise wrong(f"{where}: instructions are a text, found {kind_of(value)}")
+            return DynamicPart(placed, check_text(value or "", where, chars_max=INSTRUCTIONS_CHARS_MAX))
         case ResolverPart.TOOLS:
-            tools = tuple(_pinned(one) for one in _items(given, Tool, where))
-            return Part(placed, tools=tools, specs=tuple(tool.spec for tool in tools))
+            tools = tuple(_pin_version(tool) for tool in _items(value, Tool, where))
+            return DynamicPart(placed, tools=tools, specs=tuple(tool.spec for tool in tools))
         case ResolverPart.SKILLS:
-            skills = tuple(cast(Iterable[Skill], _items(given, Skill, where)))
-            return Part(placed, Skills(*skills).words, skills=skills)
+            skills = tuple(cast(Iterable[Skill], _items(value, Skill, where)))
+            return DynamicPart(placed, Skills(*skills).words, skills=skills)
 
 
-def read_part(placed: Placed, content: bytes) -> Part:
+def read_part(placed: Placed, content: bytes) -> DynamicPart:
     """Return a recorded part; its tools have no functions."""
     body = cast(JsonObject, from_json(content))
-    specs = tuple(ToolSpec.model_validate(one) for one in cast(list[object], body.get("tools", [])))
-    return Part(placed, str(body["words"]), specs=specs)
+    specs = tuple(ToolSpec.model_validate(spec) for spec in cast(list[object], body.get("tools", [])))
+    return DynamicPart(placed, str(body["words"]), specs=specs)
 
 
-def part_under(given: Part, content: bytes) -> Part:
+def part_under(part: DynamicPart, content: bytes) -> DynamicPart:
     """Return the recorded part with the functions of the current one.
 
     A tool with a changed definition refuses calls; a tool that was removed is missing.
     """
-    recorded = read_part(given.placed, content)
-    today = {tool.name: tool for tool in given.tools}
-    pinned = (as_pinned(one, today[one.name]) for one in recorded.specs if one.name in today)
-    return replace(recorded, tools=tuple(pinned), skills=given.skills)
+    recorded = read_part(part.placed, content)
+    today = {tool.name: tool for tool in part.tools}
+    pinned = (as_pinned(spec, today[spec.name]) for spec in recorded.specs if spec.name in today)
+    return replace(recorded, tools=tuple(pinned), skills=part.skills)
 
 
-def check_fit(binding: Binding, part: Part) -> None:
+def check_fit(binding: Binding, part: DynamicPart) -> None:
     """Check that a part can be added to the binding.
 
     Raises:
         Rejected: a name is taken, there are too many tools, or a tool needs other dependencies.
     """
     where, package = f"resolver {part.placed.dynamic.name}", binding.package
-    taken = {spec.name for spec in package.tools or ()} | {one.name for one in package.subagents or ()}
+    taken = {spec.name for spec in package.tools or ()} | {
+        subagent.name for subagent in package.subagents or ()
+    }
     if part.placed.part is ResolverPart.SKILLS:
         taken = {skill.name for skill in binding.skills}
     names = part.names
@@ -137,7 +140,7 @@ def check_fit(binding: Binding, part: Part) -> None:
         raise wrong(f"{where}: tools: found {count:,}, limit {TOOLS_PER_AGENT_MAX:,}")
 
 
-def merged(binding: Binding, parts: Sequence[Part]) -> Binding:
+def merge_parts(binding: Binding, parts: Sequence[DynamicPart]) -> Binding:
     """Return the binding with the parts added.
 
     Raises:
@@ -149,13 +152,10 @@ def merged(binding: Binding, parts: Sequence[Part]) -> Binding:
     return binding
 
 
-def _with(binding: Binding, part: Part) -> Binding:
+def _with(binding: Binding, part: DynamicPart) -> Binding:
     package = binding.package
-    told, words = package.agent.instructions or "", part.words
-    # Instructions go before the skill catalogue, also when a resolver provides them.
-    is_first = part.placed.part is ResolverPart.INSTRUCTIONS
-    said = "\n\n".join(one for one in ((words, told) if is_first else (told, words)) if one)
-    agent = package.agent.model_copy(update={"instructions": said or None})
+    instructions = join_instructions(package.agent.instructions, part.words, part.placed.part)
+    agent = package.agent.model_copy(update={"instructions": instructions})
     specs = (*(package.tools or ()), *part.specs)
     tools = {**binding.tools, **{tool.name: tool for tool in part.tools}}
     skills = binding.skills
@@ -163,35 +163,33 @@ def _with(binding: Binding, part: Part) -> Binding:
         skills = Skills(*skills, *part.skills)
         tools[skills.tool.name] = skills.tool
     if package.programs and part.tools:
-        from windlass.tools.programs import program_tools  # noqa: PLC0415 - few agents have programs
-
         own = [tool for tool in tools.values() if tool.program is None and not tool.is_undo]
         tools |= program_tools(package.programs, own, keeps_variables=bool(package.keeps_variables))
     package = package.model_copy(update={"agent": agent, "tools": specs or None})
     return replace(binding, package=package, tools=with_undo_tools(tools), skills=skills)
 
 
-def _pinned(tool: Tool[..., object]) -> Tool[..., object]:
+def _pin_version(tool: Tool[..., object]) -> Tool[..., object]:
     """Return the tool with its definition as part of its version."""
     if tool.metadata.get(PIN) is not None:
         return tool
-    said = tool.spec.model_dump(mode="json", by_alias=True)
-    pin = f"sha256:{sha256(canonical(said, _LIMITS)).hexdigest()}"
+    definition = tool.spec.model_dump(mode="json", by_alias=True)
+    pin = f"sha256:{sha256(canonical(definition, _LIMITS)).hexdigest()}"
     return replace(tool, metadata={**tool.metadata, PIN: pin})
 
 
-def _items(given: object, kind: type, where: str) -> tuple[Tool[..., object], ...]:
+def _items(value: object, kind: type, where: str) -> tuple[Tool[..., object], ...]:
     """Return one item, or several, as a tuple."""
-    if isinstance(given, kind):
-        given = (given,)
-    items = () if given is None else given
+    if isinstance(value, kind):
+        value = (value,)
+    items = () if value is None else value
     if not isinstance(items, list | tuple | Skills):
-        raise wrong(f"{where}: it gives {kind.__name__}s, found {kind_of(given)}")
-    found = tuple(cast(Iterable[object], items))
-    for one in found:
-        if not isinstance(one, kind):
-            raise wrong(f"{where}: it gives {kind.__name__}s, found {kind_of(one)} among them")
-    return cast(tuple[Tool[..., object], ...], found)
+        raise wrong(f"{where}: it gives {kind.__name__}s, found {kind_of(value)}")
+    checked = tuple(cast(Iterable[object], items))
+    for item in checked:
+        if not isinstance(item, kind):
+            raise wrong(f"{where}: it gives {kind.__name__}s, found {kind_of(item)} among them")
+    return cast(tuple[Tool[..., object], ...], checked)
 
 
 _OF_RUN: Final = frozenset({ResolverScope.SESSION, ResolverScope.TURN})
@@ -224,13 +222,13 @@ async def resolve_run(binding: Binding, state: LoopState, *, means: ResolverPort
         Unavailable: the content store cannot be reached.
     """
     try:
-        found = await _resolve(binding, state, scopes=_OF_RUN, means=means)
+        of_run = await _resolve(binding, state, scopes=_OF_RUN, means=means)
         if not any(True for _ in state.session.history.open_calls()):
-            return found
-        stepped = await _resolve(found.binding, state, scopes=_OF_STEP, means=means)
+            return of_run
+        stepped = await _resolve(of_run.binding, state, scopes=_OF_STEP, means=means)
     except Rejected as error:
         return Stopped(error.info())
-    return Resolution(replace(stepped.binding, unstepped=found.binding), (*found.notes, *stepped.notes))
+    return Resolution(replace(stepped.binding, unstepped=of_run.binding), (*of_run.notes, *stepped.notes))
 
 
 async def resolve_step(binding: Binding, state: LoopState, *, means: ResolverPorts) -> Resolution | Stopped:
@@ -243,10 +241,10 @@ async def resolve_step(binding: Binding, state: LoopState, *, means: ResolverPor
     if not any(placed.dynamic.scope is ResolverScope.STEP for placed in plain.resolvers):
         return Resolution(binding)
     try:
-        found = await _resolve(plain, state, scopes=_OF_STEP, means=means, is_new=True)
+        resolution = await _resolve(plain, state, scopes=_OF_STEP, means=means, is_new=True)
     except Rejected as error:
         return Stopped(error.info())
-    return replace(found, binding=replace(found.binding, unstepped=plain))
+    return replace(resolution, binding=replace(resolution.binding, unstepped=plain))
 
 
 async def _resolve(
@@ -257,61 +255,61 @@ async def _resolve(
     means: ResolverPorts,
     is_new: bool = False,
 ) -> Resolution:
-    parts: list[Part] = []
+    parts: list[DynamicPart] = []
     notes: list[Body] = []
     for placed in binding.resolvers:
         if placed.dynamic.scope not in scopes:
             continue
-        known = _known(state, placed)
-        if known is not None and placed.part is ResolverPart.INSTRUCTIONS and not is_new:
+        resolved = _recorded_value(state, placed)
+        if resolved is not None and placed.part is ResolverPart.INSTRUCTIONS and not is_new:
             # Recorded instructions are used as they are: there is no function behind them.
-            parts.append(read_part(placed, await _read(known, means)))
+            parts.append(read_part(placed, await _read(resolved, means)))
             continue
-        given, content = await _given(binding, placed, state=state, means=means)
-        if known is None or is_new or binding.package_change == "move":
-            parts.append(given)
-            if known is None or known.content.hash != _hash(content):
-                notes.append(await _note(given, content, means))
+        part, content = await _resolve_part(binding, placed, state=state, means=means)
+        if resolved is None or is_new or binding.package_change == "move":
+            parts.append(part)
+            if resolved is None or resolved.content.hash != _hash(content):
+                notes.append(await _note(part, content, means))
         else:
-            parts.append(await _again(binding, given, known=known, content=content, means=means))
-    return Resolution(merged(binding, parts), tuple(notes))
+            parts.append(await _again(binding, part, resolved=resolved, content=content, means=means))
+    return Resolution(merge_parts(binding, parts), tuple(notes))
 
 
-def _known(state: LoopState, placed: Placed) -> Resolved | None:
+def _recorded_value(state: LoopState, placed: Placed) -> Resolved | None:
     """Return the recorded value of a resolver, if it still applies."""
     run = state.run
     assert run is not None, "only for a run is anything resolved"
-    known = state.session.resolved.get(resolved_key(run.agent_id, placed.dynamic.name))
-    if known is None or known.scope is not placed.dynamic.scope:
+    resolved = state.session.resolved.get(resolution_key(run.agent_id, placed.dynamic.name))
+    if resolved is None or resolved.scope is not placed.dynamic.scope:
         return None
-    return known if known.scope is ResolverScope.SESSION or known.run_id == run.run_id else None
+    return resolved if resolved.scope is ResolverScope.SESSION or resolved.run_id == run.run_id else None
 
 
 async def _again(
-    binding: Binding, given: Part, *, known: Resolved, content: bytes, means: ResolverPorts
-) -> Part:
+    binding: Binding, part: DynamicPart, *, resolved: Resolved, content: bytes, means: ResolverPorts
+) -> DynamicPart:
     """Return the recorded part with the current functions; Rejected if it must not change."""
-    if known.content.hash == _hash(content):
-        return given
+    if resolved.content.hash == _hash(content):
+        return part
     if binding.package_change == "refuse":
-        raise _broken(given.placed, "returned another value than before the restart")
-    return part_under(given, await _read(known, means))
+        raise _resolver_error(part.placed, "returned another value than before the restart")
+    return part_under(part, await _read(resolved, means))
 
 
-async def _read(known: Resolved, means: ResolverPorts) -> bytes:
-    return await retry_store_call(lambda: means.content.get(known.content), means.clock)
+async def _read(resolved: Resolved, means: ResolverPorts) -> bytes:
+    return await retry_store_call(lambda: means.content.get(resolved.content), means.clock)
 
 
-async def _note(given: Part, content: bytes, means: ResolverPorts) -> Body:
+async def _note(part: DynamicPart, content: bytes, means: ResolverPorts) -> Body:
     ref = await retry_store_call(lambda: means.content.put(content), means.clock)
-    spec = given.placed.spec
+    spec = part.placed.spec
     return records.AgentResolved(
         resolver=spec.name,
         part=spec.part,
         scope=spec.scope,
         content_ref=content_part(ref),
-        names=[*given.names] or None,
-        failure=given.failure,
+        names=[*part.names] or None,
+        failure=part.failure,
     )
 
 
@@ -325,17 +323,17 @@ def _has_secret(binding: Binding, content: bytes) -> bool:
     return binding.redactor.text(text) != mask_text(text)
 
 
-async def _given(
+async def _resolve_part(
     binding: Binding, placed: Placed, *, state: LoopState, means: ResolverPorts
-) -> tuple[Part, bytes]:
+) -> tuple[DynamicPart, bytes]:
     """Call a resolver; return its part and the bytes to store.
 
     With `fails_open`, a failure or a value that cannot be stored gives an empty part.
     """
     dynamic, problem = placed.dynamic, ""
     try:
-        found = await await_within(_called(placed, _context(state, means)), dynamic.timeout_ms)
-        part = part_of(placed, found)
+        value = await await_within(_call_resolver(placed, _context(state, means)), dynamic.timeout_ms)
+        part = part_of(placed, value)
         check_fit(binding, part)
         content = part.content
         if not _has_secret(binding, content):
@@ -351,17 +349,17 @@ async def _given(
         log_failure(f"resolver {dynamic.name} failed", error, redactor=binding.redactor)
         problem = f"failed ({type(error).__name__})"
     if not dynamic.fails_open:
-        raise _broken(placed, problem)
+        raise _resolver_error(placed, problem)
     nothing = replace(part_of(placed, None), failure=binding.redactor.text(problem))
     return nothing, nothing.content
 
 
-async def _called(placed: Placed, context: DynamicContext) -> object:
+async def _call_resolver(placed: Placed, context: DynamicContext) -> object:
     resolver = placed.dynamic.resolver
     if iscoroutinefunction(resolver):
         return await resolver(context)
-    found = await in_thread(partial(resolver, context))
-    return cast(object, await found) if isawaitable(found) else found
+    value = await in_thread(partial(resolver, context))
+    return cast(object, await value) if isawaitable(value) else value
 
 
 def _context(state: LoopState, means: ResolverPorts) -> DynamicContext:
@@ -381,7 +379,7 @@ def _context(state: LoopState, means: ResolverPorts) -> DynamicContext:
 
 def _input(state: LoopState) -> str:
     messages = reversed(state.session.history.messages)
-    newest = next((one for one in messages if isinstance(one, UserMessage)), None)
+    newest = next((message for message in messages if isinstance(message, UserMessage)), None)
     if newest is None:
         return ""
     if isinstance(newest.content, str):
@@ -389,7 +387,7 @@ def _input(state: LoopState) -> str:
     return "".join(part.text for part in newest.content if isinstance(part, TextPart))
 
 
-def _broken(placed: Placed, problem: str) -> Rejected:
+def _resolver_error(placed: Placed, problem: str) -> Rejected:
     return Rejected(
         f"resolver {placed.dynamic.name} {problem}",
         kind=ErrorKind.EXTENSION_FAILURE,

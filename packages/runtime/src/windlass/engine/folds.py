@@ -11,14 +11,15 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from pydantic_core import to_json
 
-from windlass.ports.store import RunRow, Store
+from windlass.ports.catalog import RunRow
+from windlass.ports.store import Store
 from windlass_harness.record import Record
 from windlass_harness.views.family import FamilyDraft
 from windlass_harness.views.runs import (
     DELIVERY_RECORDS,
     RUN_CHANGES,
     RUN_ENDS,
-    Deliveries,
+    DeliveryStates,
     RunState,
     advance_run,
     run_id_of,
@@ -26,6 +27,7 @@ from windlass_harness.views.runs import (
     unstarted_run,
 )
 from windlass_harness.views.session import WITHOUT_STEPS, SessionDraft, SessionState
+from windlass_protocol.generated.records import RunStarted, SessionForked, SessionStateChanged
 
 SESSION_RECORDS: Final = 512
 RUN_RECORDS: Final = 64
@@ -64,7 +66,7 @@ class Fold(Protocol):
 FoldT = TypeVar("FoldT", bound=Fold)
 
 
-class Read(Protocol):
+class SessionRead(Protocol):
     """`Journal.read` or `Journal.milestones`."""
 
     async def __call__(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
@@ -75,7 +77,7 @@ class Read(Protocol):
 class FoldCache(Generic[FoldT]):
     """Folds by key, those read last; the size of all together is limited."""
 
-    def __init__(self, read: Read, bytes_max: int, *, records_per_read: int) -> None:
+    def __init__(self, read: SessionRead, bytes_max: int, *, records_per_read: int) -> None:
         self._read = read
         self._records_per_read = records_per_read
         self._bytes_max = bytes_max
@@ -143,7 +145,7 @@ class SessionFold:
         self.seq = 0
         self.is_complete = self.is_broken = False
         self.size = SESSION_BYTES
-        self.deliveries = Deliveries()
+        self.deliveries = DeliveryStates()
         self._session = SessionDraft(SessionState())
         self.requests = self._session.requests
         """Open requests to people."""
@@ -176,11 +178,11 @@ class SessionFold:
                 session.apply(record)
             elif record.type in DELIVERY_RECORDS:
                 self.deliveries.apply(record)
-            if record.type == "session.state_changed":
+            if record.type == SessionStateChanged.TYPE:
                 self.size = SESSION_BYTES + len(to_json(self.authored))
-            if record.type == "session.forked":
+            if record.type == SessionForked.TYPE:
                 # Deliveries belong to the session that this one was copied from.
-                self.deliveries = Deliveries()
+                self.deliveries = DeliveryStates()
         session.history.messages.clear()
 
 
@@ -212,7 +214,7 @@ class RunFold:
                     self.size += len(to_json(record.data))
 
 
-_OF_RUN: Final = RUN_CHANGES | {"run.started"}
+_OF_RUN: Final = RUN_CHANGES | {RunStarted.TYPE}
 
 
 class JournalFolds:

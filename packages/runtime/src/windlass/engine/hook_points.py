@@ -2,16 +2,17 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from windlass.agent.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPROVAL_REQUEST, BEFORE_VALIDATION
 from windlass.agent.output import OutputContext, contract_hash
 from windlass.engine.binding import Binding
-from windlass.engine.hooks import Outcome
+from windlass.engine.hooks import HookOutcome
 from windlass.engine.output import OutputCheck, check_output
 from windlass.errors import Rejected
 from windlass.ports.clock import Clock
 from windlass.ports.host import HookCall
-from windlass.tools.calling import Arguments, arguments_of, read_arguments
+from windlass.tools.calling import Arguments, after_few_checks, arguments_of, read_arguments
 from windlass.tools.context import SessionValues, copy_of
 from windlass_harness.loop.advance import last_text
 from windlass_harness.loop.events import (
@@ -48,7 +49,7 @@ def hook_call(point: str, run: RunState, *, state: LoopState) -> HookCall:
 
 
 @frozen
-class Gate:
+class HookGate:
     """Outcome of hooks before a call is judged: changed arguments, or a denial."""
 
     arguments: Arguments
@@ -58,12 +59,12 @@ class Gate:
 
 async def before_call(
     binding: Binding, state: LoopState, *, effect: JudgeCall, arguments: Arguments, clock: Clock
-) -> Gate | CallRefused:
+) -> HookGate | CallRefused:
     """Call the hooks before the policy, once per call."""
     run, tool = state.run, binding.tools[effect.tool_name]
     is_seen = state.run_notes.hooked.has(BEFORE_TOOL_CALL, effect.call_id)
     if run is None or is_seen or BEFORE_TOOL_CALL not in binding.hooks.points:
-        return Gate(arguments)
+        return HookGate(arguments)
     call = replace(
         hook_call(BEFORE_TOOL_CALL, run, state=state),
         call_id=effect.call_id,
@@ -76,11 +77,11 @@ async def before_call(
     if outcome.stop is not None:
         return CallRefused(effect.call_id, "hook.failed", outcome.stop.message, outcome.notes)
     final = await read_arguments(tool, outcome.call.arguments) if outcome.is_changed else arguments
-    return Gate(final, outcome.notes, _denial(outcome))
+    return HookGate(final, outcome.notes, _denial(outcome))
 
 
 @frozen
-class Request:
+class HookRequest:
     """Outcome of hooks before an approval request: changed text, or a denial."""
 
     decision: AskDecision | DenyDecision
@@ -89,11 +90,11 @@ class Request:
 
 async def before_request(
     binding: Binding, state: LoopState, *, effect: JudgeCall, decision: AskDecision, clock: Clock
-) -> Request | CallRefused:
+) -> HookRequest | CallRefused:
     """Call the hooks before a person is asked."""
     run = state.run
     if run is None or BEFORE_APPROVAL_REQUEST not in binding.hooks.points:
-        return Request(decision)
+        return HookRequest(decision)
     call = replace(
         hook_call(BEFORE_APPROVAL_REQUEST, run, state=state),
         call_id=effect.call_id,
@@ -106,10 +107,10 @@ async def before_request(
     denial = _denial(outcome)
     if denial is None and outcome.is_changed:
         decision = decision.model_copy(update={"prompt": outcome.call.prompt})
-    return Request(denial or decision, outcome.notes)
+    return HookRequest(denial or decision, outcome.notes)
 
 
-def _denial(outcome: Outcome) -> DenyDecision | None:
+def _denial(outcome: HookOutcome) -> DenyDecision | None:
     refusal = outcome.refusal
     if refusal is None:
         return None
@@ -173,7 +174,7 @@ async def check_answer(
     before = await hooks.run(replace(hook_call(BEFORE_VALIDATION, run, state=state), text=text), clock=clock)
     if before.stop is not None:
         return HooksRan(BEFORE_VALIDATION, run.run_id, before.notes)
-    checked = check_output(contract, text)
+    checked = await after_few_checks(partial(check_output, contract, text))
     output = binding.output
     if output is not None and not checked.errors and output.contract_hash == contract_hash(contract):
         check = OutputCheck(output, contract, _output_context(binding, state), binding.redactor)
@@ -237,13 +238,13 @@ def _facts(state: LoopState, effect: CallHooks) -> HookCall:
     run = effect.run
     call = hook_call(effect.point, run, state=state)
     if effect.point == AFTER_APPROVAL_DECISION and effect.call_id is not None:
-        note, asked = state.note(effect.call_id), state.call(effect.call_id)
+        note, tool_call = state.note(effect.call_id), state.call(effect.call_id)
         return replace(
             call,
             call_id=effect.call_id,
-            tool_name=None if asked is None else asked.tool_name,
+            tool_name=None if tool_call is None else tool_call.tool_name,
             arguments=note.arguments,
-            decision=None if note.outcome is None else note.outcome.value,
+            decision=None if note.approval_outcome is None else note.approval_outcome.value,
         )
     if effect.point == BEFORE_RUN_COMPLETE:
         return replace(call, text=last_text(state), value=state.run_notes.structured)

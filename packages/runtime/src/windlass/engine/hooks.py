@@ -97,7 +97,7 @@ def check_hook_answer(spec: HookSpec, answer: object) -> Change | Veto | None:
         return Veto(whole(answer.reason[:HOOK_WORDS_CHARS_MAX]))
     if not isinstance(answer, Change):
         raise BadAnswer(f"it returned {kind_of(answer)}; a hook returns None, a Change or a Veto")
-    changed = [one.name for one in fields(answer) if getattr(answer, one.name) is not UNCHANGED]
+    changed = [field.name for field in fields(answer) if getattr(answer, field.name) is not UNCHANGED]
     if not changed:
         return None
     if right is not HookRight.MUTATE:
@@ -107,7 +107,7 @@ def check_hook_answer(spec: HookSpec, answer: object) -> Change | Veto | None:
     return answer
 
 
-def applied(call: HookCall, change: Change) -> tuple[HookCall, tuple[str, ...]]:
+def apply_change(call: HookCall, change: Change) -> tuple[HookCall, tuple[str, ...]]:
     """Return the call with the change applied, and the context that the change adds.
 
     Raises:
@@ -126,29 +126,29 @@ def applied(call: HookCall, change: Change) -> tuple[HookCall, tuple[str, ...]]:
     raise BadAnswer(f"its change is not valid JSON: {problem}")
 
 
-def _arguments(given: object) -> dict[str, JsonValue]:
-    if not isinstance(given, Mapping):
-        raise BadAnswer(f"arguments are parameters by name, found {kind_of(given)}")
-    plain = dict(cast(Mapping[str, JsonValue], given))
+def _arguments(value: object) -> dict[str, JsonValue]:
+    if not isinstance(value, Mapping):
+        raise BadAnswer(f"arguments are parameters by name, found {kind_of(value)}")
+    plain = dict(cast(Mapping[str, JsonValue], value))
     return cast(dict[str, JsonValue], parse(canonical(plain, _ARGUMENTS), _ARGUMENTS))
 
 
-def _result(call: HookCall, given: JsonValue) -> HookCall:
+def _result(call: HookCall, value: JsonValue) -> HookCall:
     if call.error is not None:
         raise BadAnswer("it changed the result of a call that has none, because it failed")
-    return replace(call, result=parse(canonical(given, _RESULT), _RESULT))
+    return replace(call, result=parse(canonical(value, _RESULT), _RESULT))
 
 
-def _context(given: Sequence[str]) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise BadAnswer(f"context is a list of texts, found {kind_of(given)}")
-    texts = tuple(cast(Sequence[object], given))
+def _context(value: Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise BadAnswer(f"context is a list of texts, found {kind_of(value)}")
+    texts = tuple(cast(Sequence[object], value))
     if len(texts) > HOOK_CONTEXT_TEXTS_MAX:
         raise BadAnswer(f"too many texts: {len(texts)}, limit {HOOK_CONTEXT_TEXTS_MAX}")
-    kept = tuple(_words(text, "context", HOOK_CONTEXT_CHARS_MAX) for text in texts)
-    if sum(map(len, kept)) > HOOK_CONTEXT_CHARS_MAX:
+    context = tuple(_words(text, "context", HOOK_CONTEXT_CHARS_MAX) for text in texts)
+    if sum(map(len, context)) > HOOK_CONTEXT_CHARS_MAX:
         raise BadAnswer(f"context too large: over the limit of {HOOK_CONTEXT_CHARS_MAX:,} characters")
-    return kept
+    return context
 
 
 def _words(text: object, what: str, chars_max: int) -> str:
@@ -159,16 +159,18 @@ def _words(text: object, what: str, chars_max: int) -> str:
     return whole(text)
 
 
-def copied(call: HookCall) -> HookCall:
+def copy_call(call: HookCall) -> HookCall:
     """Return a deep copy of the mutable parts of a call."""
-    arguments = None if call.arguments is None else {key: _copy(one) for key, one in call.arguments.items()}
+    arguments = (
+        None if call.arguments is None else {key: _copy(value) for key, value in call.arguments.items()}
+    )
     return replace(
         call,
         arguments=arguments,
         result=_copy(call.result),
         value=_copy(call.value),
-        messages=tuple(_message(one) for one in call.messages),
-        asked=tuple(replace(one, input=_copy(one.input)) for one in call.asked),
+        messages=tuple(_message(message) for message in call.messages),
+        asked=tuple(replace(request, input=_copy(request.input)) for request in call.asked),
     )
 
 
@@ -176,8 +178,10 @@ def _message(message: LLMMessage) -> LLMMessage:
     if not message.tool_calls and not message.parts and message.provider_options is None:
         return message
     calls = tuple(
-        one.model_copy(update={"arguments": {key: _copy(value) for key, value in one.arguments.items()}})
-        for one in message.tool_calls
+        tool_call.model_copy(
+            update={"arguments": {key: _copy(value) for key, value in tool_call.arguments.items()}}
+        )
+        for tool_call in message.tool_calls
     )
     parts = tuple({key: _copy(value) for key, value in part.items()} for part in message.parts)
     options = cast(JsonObject | None, _copy(message.provider_options))
@@ -186,8 +190,8 @@ def _message(message: LLMMessage) -> LLMMessage:
 
 def _copy(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return {key: _copy(one) for key, one in value.items()}
-    return [_copy(one) for one in value] if isinstance(value, list) else value
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 _PHASES: Final = {HookPhase.EARLY: 0, HookPhase.NORMAL: 1, HookPhase.LATE: 2}
@@ -209,7 +213,7 @@ class HookDenial:
 
 
 @frozen
-class Outcome:
+class HookOutcome:
     """Result of all hooks of a point."""
 
     call: HookCall
@@ -260,40 +264,39 @@ class Hooks:
         self._at: dict[str, list[BoundHook]] = {}
         for bound in sorted(hooks, key=_rank):
             self._at.setdefault(bound.spec.point, []).append(bound)
-
-    @property
-    def points(self) -> frozenset[str]:
+        self.points: Final = frozenset(self._at)
         """Points that have hooks."""
-        return frozenset(self._at)
 
     def guards(self, point: str) -> bool:
         """Whether a point has a hook that does not fail open."""
         return any(bound.failure is not HookFailure.FAIL_OPEN for bound in self._at.get(point, ()))
 
-    async def run(self, call: HookCall, *, clock: Clock, check: Check | None = None) -> Outcome:
+    async def run(self, call: HookCall, *, clock: Clock, check: Check | None = None) -> HookOutcome:
         """Call the hooks of a point in order, until one refuses.
 
         Raises nothing but cancellation: failures are part of the outcome.
         """
-        outcome = Outcome(call)
+        outcome = HookOutcome(call)
         for bound in self._at.get(call.point, ()):
             outcome = await self._next(bound, outcome, clock, check)
             if outcome.refusal is not None or outcome.stop is not None:
                 break
         return outcome
 
-    async def _next(self, bound: BoundHook, before: Outcome, clock: Clock, check: Check | None) -> Outcome:
+    async def _next(
+        self, bound: BoundHook, before: HookOutcome, clock: Clock, check: Check | None
+    ) -> HookOutcome:
         """Call one hook and merge its answer into the outcome."""
         started, spec = clock.monotonic(), bound.spec
         answer = await _answer(bound, before.call)
         took_ms = elapsed_ms(clock, started)
-        after = answer if isinstance(answer, _Failed) else _taken(before, answer, check)
+        after = answer if isinstance(answer, _Failed) else _apply_answer(before, answer, check)
         if isinstance(after, _Failed):
             # Logged too: the author of the hook looks for the cause in the log.
-            told = f"hook {spec.hook_id} at {spec.point} failed, {bound.failure.value}: {after.message}"
-            log_failure(told, after.error, redactor=self._redactor)
-            return _failed(bound, before, after, took_ms)
-        return _completed(bound, after, answer, took_ms)
+            message = f"hook {spec.hook_id} at {spec.point} failed, {bound.failure.value}: {after.message}"
+            log_failure(message, after.error, redactor=self._redactor)
+            return _failure_outcome(bound, before, after, took_ms)
+        return _success_outcome(bound, after, answer, took_ms)
 
 
 def _rank(bound: BoundHook) -> tuple[int, int, str]:
@@ -305,12 +308,12 @@ def _rank(bound: BoundHook) -> tuple[int, int, str]:
 NO_HOOKS: Final = Hooks()
 
 
-def _taken(before: Outcome, answer: object, check: Check | None) -> Outcome | _Failed:
+def _apply_answer(before: HookOutcome, answer: object, check: Check | None) -> HookOutcome | _Failed:
     """Apply the change of a hook, if it is valid."""
     if not isinstance(answer, Change):
         return before
     try:
-        call, context = applied(before.call, answer)
+        call, context = apply_change(before.call, answer)
         if check is not None:
             check(call)
     except BadAnswer as error:
@@ -326,7 +329,7 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
     spec, hook = bound.spec, bound.hook
     if hook is None:
         return _Failed(HookStatus.FAILED, "missing", "this process does not have the hook")
-    function = partial(hook.function, copied(call))
+    function = partial(hook.function, copy_call(call))
     outcome = await _call_hook(hook, function, spec.timeout_ms or HOOK_TIMEOUT_MS)
     if isinstance(outcome, _Failed):
         return outcome
@@ -347,7 +350,7 @@ async def _call_hook(
         return _Failed(HookStatus.FAILED, "stuck", f"{stuck.count} earlier calls of it have not ended")
     thread = _Thread(stuck)
     is_async = iscoroutinefunction(hook.function)
-    outcome = await run_with_deadline(_called(function, thread, is_async=is_async), timeout_ms / 1_000)
+    outcome = await run_with_deadline(_call_function(function, thread, is_async=is_async), timeout_ms / 1_000)
     if isinstance(outcome, TimedOut):
         thread.leave()
         return _Failed(HookStatus.TIMED_OUT, "timeout", f"it did not answer within {timeout_ms:,} ms")
@@ -356,7 +359,7 @@ async def _call_hook(
     return outcome
 
 
-async def _called(function: Callable[[], object], thread: "_Thread", *, is_async: bool) -> object:
+async def _call_function(function: Callable[[], object], thread: "_Thread", *, is_async: bool) -> object:
     if is_async:
         return await cast(Awaitable[object], function())
     returned = await in_thread(partial(thread.run, function))
@@ -384,10 +387,10 @@ async def call_event_hooks(hooks: Iterable[EventHook], event: Event, *, redactor
         log_failure(f"{where}: {problem}", error, redactor=redactor)
 
 
-def _completed(bound: BoundHook, after: Outcome, answer: object, took_ms: int) -> Outcome:
+def _success_outcome(bound: BoundHook, after: HookOutcome, answer: object, took_ms: int) -> HookOutcome:
     stop = refusal = None
     if isinstance(answer, Veto) and bound.spec.point in _VETO_STOPS:
-        stop = _denied(bound, answer.reason)
+        stop = _denial(bound, answer.reason)
     elif isinstance(answer, Veto):
         refusal = HookDenial(bound.spec.hook_id, answer.reason, "hook.veto")
     note = records.HookCompleted(
@@ -400,14 +403,14 @@ def _completed(bound: BoundHook, after: Outcome, answer: object, took_ms: int) -
         duration_ms=took_ms,
         call_id=after.call.call_id,
         stop=stop,
-        change=_kept(after.call, answer) if isinstance(answer, Change) else None,
+        change=_change_data(after.call, answer) if isinstance(answer, Change) else None,
     )
     return replace(
         after, notes=(*after.notes, note), stop=stop or after.stop, refusal=refusal or after.refusal
     )
 
 
-def _kept(call: HookCall, change: Change) -> JsonObject | None:
+def _change_data(call: HookCall, change: Change) -> JsonObject | None:
     """Return what the record keeps of a change; a changed result is in the record of the call."""
     if change.arguments is not UNCHANGED:
         return {"arguments": call.arguments}
@@ -418,7 +421,7 @@ def _kept(call: HookCall, change: Change) -> JsonObject | None:
     return None
 
 
-def _failed(bound: BoundHook, before: Outcome, failed: _Failed, took_ms: int) -> Outcome:
+def _failure_outcome(bound: BoundHook, before: HookOutcome, failed: _Failed, took_ms: int) -> HookOutcome:
     failure, stop, refusal = bound.failure, None, None
     reason = f"hook {bound.spec.hook_id} failed: {failed.message}"
     match failure:
@@ -427,7 +430,7 @@ def _failed(bound: BoundHook, before: Outcome, failed: _Failed, took_ms: int) ->
         case HookFailure.DENY if bound.spec.point in _DENIAL_REFUSES:
             refusal = HookDenial(bound.spec.hook_id, reason, "hook.failed")
         case HookFailure.DENY:
-            stop = _denied(bound, reason)
+            stop = _denial(bound, reason)
         case HookFailure.INTERRUPT_RUN | HookFailure.FAIL_RUN:
             is_final = failure is HookFailure.FAIL_RUN
             stop = ErrorInfo(
@@ -453,7 +456,7 @@ def _failed(bound: BoundHook, before: Outcome, failed: _Failed, took_ms: int) ->
     )
 
 
-def _denied(bound: BoundHook, reason: str) -> ErrorInfo:
+def _denial(bound: BoundHook, reason: str) -> ErrorInfo:
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
@@ -543,8 +546,8 @@ class EventHooks:
             await asyncio.wait(self._tasks, timeout=EVENT_HOOKS_CLOSE_S)
         left = sum(events.drop() for events in [*self._sessions.values()])
         if left:
-            told = f"{left} events did not reach their event hooks before the runtime was closed"
-            log_failure(told, None, redactor=self._redactor)
+            message = f"{left} events did not reach their event hooks before the runtime was closed"
+            log_failure(message, None, redactor=self._redactor)
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -605,8 +608,8 @@ class SessionEvents:
                 try:
                     event = views.to_event(record)
                 except ValueError as error:
-                    told = f"{record.type}, record {record.seq} of {record.session_id}, is no valid event"
-                    log_failure(told, error, redactor=self._redactor)
+                    message = f"{record.type}, record {record.seq} of {record.session_id}, is no valid event"
+                    log_failure(message, error, redactor=self._redactor)
                     continue
                 await call_event_hooks(hooks, event, redactor=self._redactor)
         finally:

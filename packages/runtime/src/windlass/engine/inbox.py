@@ -1,24 +1,29 @@
 """Inbox of a session: reads items and converts them into loop events."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from enum import Enum
 from functools import partial
 from typing import Final, Protocol
 
+from pydantic import ValidationError
+
 from windlass.engine.writer import Lost, retry_store_call
 from windlass.errors import AgentError
+from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
-from windlass.ports.store import (
-    CANCEL,
+from windlass.ports.inbox import (
     COMPACT,
     FEEDBACK,
-    START,
     STATE,
     STEER,
+    AnswersItem,
+    DispatchedItem,
     Inbox,
     InboxItem,
     NewRun,
-    RunRow,
+    StartFacts,
 )
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -37,11 +42,13 @@ from windlass_harness.loop.events import (
     Stopped,
     within_limit,
 )
-from windlass_harness.loop.subagents import ASK, REPORT, SETTLE
+from windlass_harness.loop.subagents import ASK, CANCEL, REPORT, SETTLE, START, CancelItem, ChildEnded
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
-from windlass_protocol.bodies import read_body
+from windlass_protocol.bodies import BodyError, data_of, read_body
 from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.generated import records
+
+_LOG: Final = logging.getLogger(__name__)
 
 # Quarantine: how a session is driven after the journal refused an inbox item or a run.
 #
@@ -119,6 +126,17 @@ def item_key(kind: str, name: str) -> str:
     return within_limit(f"{kind}:{name}")
 
 
+class Intake(Enum):
+    """What a session takes from its inbox beside answers, cancels and the like, which it always takes."""
+
+    STARTS = "starts"
+    """No run is under way: a start, or a message, begins one."""
+    MESSAGES = "messages"
+    """A run is under way: messages go to it, and starts wait."""
+    NEITHER = "neither"
+    """The run is ending, or the history is compacted between runs: messages and starts wait."""
+
+
 @mutable
 class SortedItems:
     """The result of sorting inbox items: events, consumed items, and items that must wait."""
@@ -130,7 +148,7 @@ class SortedItems:
     """Bodies of the items that the events are made from."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
     """Items that must wait for their turn."""
-    begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
+    new_runs: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
     """New runs that start with a message to an ended run, with the numbers of these messages."""
 
 
@@ -151,9 +169,8 @@ def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> In
 def sort(
     items: Sequence[InboxItem],
     *,
-    is_busy: bool,
+    intake: Intake,
     has_agent: Callable[[str], bool],
-    is_ending: bool = False,
     quarantine: Quarantine = NO_QUARANTINE,
 ) -> SortedItems:
     """Convert items into events in order, up to one that may start or end a run.
@@ -163,11 +180,11 @@ def sort(
     they start a new run.
     """
     mail = SortedItems()
-    first = None if is_busy else next_run(items, has_agent)
+    first = next_run(items, has_agent) if intake is Intake.STARTS else None
     is_turned = False
     for item in items:
-        begins = item.kind == START or (item.kind == STEER and not is_busy)
-        is_late = item.kind == STEER and is_ending
+        begins = item.kind == START or (item.kind == STEER and intake is Intake.STARTS)
+        is_late = item.kind == STEER and intake is Intake.NEITHER
         if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
@@ -175,27 +192,45 @@ def sort(
         mail.taken.append(item.number)
         if item.number in quarantine.dropped:
             continue
-        if item.kind == STEER and begins:
-            mail.begun.append((_run_of(item), item.number))
+        queued = _withdrawn_start(item, mail.left)
+        try:
+            events = [*_events_of(item, queued, begins=begins, quarantine=quarantine)]
+            run = _run_of(item) if item.kind == STEER and begins else None
+        except (BodyError, ValidationError):
+            # It will never decode: consumed without an effect, so that later items have their turn.
+            _LOG.error(
+                "session %s: inbox item %d has a malformed body and has no effect (%s)",
+                item.session_id,
+                item.number,
+                item.kind,
+            )
+            continue
+        if run is not None:
+            mail.new_runs.append((run, item.number))
         mail.bodies.append(item.body)
-        queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        if has_answers(item) and item.kind != ANSWER:
-            # Before the message: it dismisses the requests that are still open.
-            is_bare = item.number in quarantine.minimal
-            mail.events.append(_bare_answers(item) if is_bare else answers_in(item))
-        mail.events.append(_asked(item, quarantine) if begins else _event(item, queued, quarantine))
+        mail.events += events
     return mail
 
 
+def _events_of(
+    item: InboxItem, queued: InboxItem | None, *, begins: bool, quarantine: Quarantine
+) -> Iterator[LoopEvent]:
+    if has_answers(item) and item.kind != ANSWER:
+        # Before the message: it dismisses the requests that are still open.
+        is_bare = item.number in quarantine.minimal
+        yield _bare_answers(item) if is_bare else answers_in(item)
+    yield _start_event(item, quarantine) if begins else _event(item, queued, quarantine)
+
+
 def _run_of(item: InboxItem) -> NewRun:
-    body = item.body
-    return NewRun(str(body["runId"]), str(body["agentId"]), str(body["packageFingerprint"]))
+    facts = read_body(StartFacts, item.body)
+    return NewRun(facts.run_id, facts.agent_id, facts.package_fingerprint or "")
 
 
-def _asked(item: InboxItem, quarantine: Quarantine) -> LoopEvent:
+def _start_event(item: InboxItem, quarantine: Quarantine) -> LoopEvent:
     if item.number not in quarantine.minimal:
         return RunRequested(item.body)
     assert quarantine.error is not None, "an item is bare for a reason"
@@ -218,44 +253,36 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
 
 
 def _bare_answers(item: InboxItem) -> AnswersGiven:
-    given = answers_in(item).responses
-    ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
+    responses = answers_in(item).responses
+    ids = [*dict.fromkeys(response.request_id for response in responses)][:ANSWERS_NOTED_MAX]
     # The responses have no option, so none of them is accepted.
-    return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids), answer_id=item.key)
+    return AnswersGiven(tuple(InputResponse(request_id=request_id) for request_id in ids), answer_id=item.key)
 
 
 def _facts(start: InboxItem) -> JsonObject:
-    return {name: value for name, value in start.body.items() if name in _BARE}
+    return data_of(read_body(StartFacts, start.body))
 
 
 def agent_of(start: InboxItem) -> str:
     """Return the agent id of a start item."""
-    return str(start.body.get("agentId"))
+    return start.agent_id or ""
 
 
-def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
+def _withdrawn_start(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
     """Return the waiting start that a cancel item withdraws."""
     if item.kind != CANCEL:
         return None
-    return next((one for one in left if one.body.get("runId") == item.body.get("runId")), None)
+    return next((start for start in left if start.run_id == item.run_id), None)
 
 
 def _withdraw(start: InboxItem, cancel: InboxItem) -> LoopEvent:
-    by, reason = cancel.body.get("by"), cancel.body.get("reason")
-    return RunWithdrawn(
-        start.body,
-        by if isinstance(by, str) else None,
-        reason if isinstance(reason, str) else None,
-    )
+    facts = read_body(CancelItem, cancel.body)
+    return RunWithdrawn(start.body, facts.by, facts.reason)
 
 
 def _cancel(item: InboxItem) -> LoopEvent:
-    by, reason = item.body.get("by"), item.body.get("reason")
-    return CancelRequested(
-        str(item.body["runId"]),
-        by if isinstance(by, str) else None,
-        reason if isinstance(reason, str) else None,
-    )
+    facts = read_body(CancelItem, item.body)
+    return CancelRequested(facts.run_id, facts.by, facts.reason)
 
 
 def has_answers(item: InboxItem) -> bool:
@@ -265,13 +292,12 @@ def has_answers(item: InboxItem) -> bool:
 
 def answers_in(item: InboxItem) -> AnswersGiven:
     """Return the answers in an item."""
-    responses, given_ms = item.body["responses"], item.body.get("givenMs")
-    assert isinstance(responses, list)
-    given = tuple(InputResponse.model_validate(one) for one in responses)
-    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None, item.key)
+    answers = read_body(AnswersItem, item.body)
+    responses = tuple(InputResponse.model_validate(response) for response in answers.responses)
+    return AnswersGiven(responses, answers.given_ms, item.key)
 
 
-def _steered(item: InboxItem) -> LoopEvent:
+def _message_event(item: InboxItem) -> LoopEvent:
     return MessageSent(item.body)
 
 
@@ -291,29 +317,34 @@ def _child_said(item: InboxItem) -> LoopEvent:
 
 def _bare_report(item: InboxItem) -> LoopEvent:
     """Return the end of a subagent without the report that the journal refused."""
-    told = {name: item.body.get(name) for name in ("runId", "callId", "childRunId", "status")}
-    error: JsonObject = {"code": "subagent_unkept", "message": _NOT_RETURNED}
-    return ChildSaid(item.kind, {**told, "output": _NOT_RETURNED, "isError": True, "error": error})
+    end = read_body(ChildEnded, item.body)
+    bare = ChildEnded(
+        run_id=end.run_id,
+        call_id=end.call_id,
+        child_run_id=end.child_run_id,
+        status=end.status,
+        output=_NOT_RETURNED,
+        is_error=True,
+        error=records.ActionError(code="subagent_unkept", message=_NOT_RETURNED),
+    )
+    return ChildSaid(item.kind, data_of(bare))
 
 
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
     ANSWER: _bare_answers,
     COMPACT: lambda _: CompactionRequested(),
-    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     STATE: lambda _: StateGiven(StateChange({})),
-    FEEDBACK: lambda item: FeedbackGiven(records.FeedbackGiven(run_id=str(item.body["runId"]))),
-    CANCEL: lambda item: CancelRequested(str(item.body["runId"])),
+    FEEDBACK: lambda item: FeedbackGiven(records.FeedbackGiven(run_id=item.run_id or "")),
+    CANCEL: lambda item: CancelRequested(item.run_id or ""),
     REPORT: _bare_report,
 }
-_BARE: Final = frozenset(
-    {"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId", "parent"}
-)
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
-    STEER: _steered,
+    STEER: _message_event,
     ANSWER: answers_in,
     CANCEL: _cancel,
-    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     COMPACT: lambda _: CompactionRequested(),
     STATE: _state,
     FEEDBACK: lambda item: FeedbackGiven(read_body(records.FeedbackGiven, item.body)),
@@ -362,7 +393,8 @@ class Mailbox:
         self._session_id = session_id
         self._clock = clock
         self._has_agent = has_agent
-        self._items: list[InboxItem] = []
+        self.items: list[InboxItem] = []
+        """The items that were read and are still pending."""
         self._slim: set[int] = set()
         """Numbers of items held without their bodies; the bodies must be read again."""
         self._seen = 0
@@ -370,23 +402,16 @@ class Mailbox:
         self.has_unknown_item = False
         """Whether there is an item of an unknown kind."""
 
-    @property
-    def has_items(self) -> bool:
-        """Whether any read item is still pending."""
-        return bool(self._items)
-
     def has_cancel(self, run_id: str) -> bool:
         """Whether a cancel of the run is pending."""
-        return any(item.kind == CANCEL and item.body.get("runId") == run_id for item in self._items)
+        return any(item.kind == CANCEL and item.run_id == run_id for item in self.items)
 
-    def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
-        """Whether `take` would return anything; a run can start if no other is active."""
-        if not self._items:
-            return False
-        if not is_busy and next_run(self._items, self._has_agent) is not None:
+    def has_untaken(self, intake: Intake) -> bool:
+        """Whether `take` would return anything."""
+        if intake is Intake.STARTS and next_run(self.items, self._has_agent) is not None:
             return True
-        waits = {START} if is_busy and not is_ending else {START, STEER}
-        return any(item.kind not in waits for item in self._items)
+        waiting = {START} if intake is Intake.MESSAGES else {START, STEER}
+        return any(item.kind not in waiting for item in self.items)
 
     async def read(self) -> None:
         """Read the items that arrived since the last read."""
@@ -397,75 +422,68 @@ class Mailbox:
                 if item.kind not in KINDS:
                     self.has_unknown_item = True
                     continue
-                self._items.append(self._held(item))
+                self.items.append(self._without_body(item))
                 self._has_new = True
             if len(items) < PAGE_ITEMS:
                 return
 
     @property
     def _are_starts(self) -> bool:
-        return all(item.kind == START for item in self._items)
+        return all(item.kind == START for item in self.items)
 
-    async def take(
-        self, *, is_busy: bool, is_ending: bool = False, quarantine: Quarantine = NO_QUARANTINE
-    ) -> SortedItems:
+    async def take(self, intake: Intake, *, quarantine: Quarantine = NO_QUARANTINE) -> SortedItems:
         """Return the events of the items that can be handled now; the others stay."""
-        if not self._items or (is_busy and not self._has_new and self._are_starts):
+        can_start = intake is Intake.STARTS
+        if not self.items or (not can_start and not self._has_new and self._are_starts):
             return SortedItems()
         self._has_new = False
-        for at in self._wanted(is_busy=is_busy):
-            self._items[at] = await self._whole(self._items[at].number)
-        if not is_busy:
+        for at in self._indexes_to_load(can_start=can_start):
+            self.items[at] = await self._whole(self.items[at].number)
+        if can_start:
             await self._name_next()
-        mail = sort(
-            self._items,
-            is_busy=is_busy,
-            has_agent=self._has_agent,
-            is_ending=is_ending,
-            quarantine=quarantine,
-        )
-        self._items = mail.left
+        mail = sort(self.items, intake=intake, has_agent=self._has_agent, quarantine=quarantine)
+        self.items = mail.left
         return mail
 
     async def _name_next(self) -> None:
         """Rename the run that a message starts, if its run id is taken."""
-        item = next_run(self._items, self._has_agent)
+        item = next_run(self.items, self._has_agent)
         if item is None or item.kind == START:
             return
-        run_id = str(item.body["runId"])
+        run_id = item.run_id or ""
         while await retry_store_call(partial(self._inbox.run, run_id), self._clock) is not None:
             # Item numbers are unique, so no other message gets this run id.
             run_id = within_limit(f"{run_id}/{item.number}")
-        self._items[self._items.index(item)] = replace(item, body={**item.body, "runId": run_id})
+        self.items[self.items.index(item)] = item.of_run(run_id)
 
     async def _whole(self, number: int) -> InboxItem:
         """Return an item with its body; it stays pending until its owner consumes it."""
-        found = await self._page(number - 1, 1)
-        if not found or found[0].number != number:
+        page = await self._page(number - 1, 1)
+        if not page or page[0].number != number:
             # The item is consumed, so the session has another owner.
             raise Lost
         self._slim.discard(number)
-        return found[0]
+        return page[0]
 
     async def _page(self, after: int, limit: int) -> tuple[InboxItem, ...]:
         return await retry_store_call(
             lambda: self._inbox.pending(self._session_id, after=after, limit=limit), self._clock
         )
 
-    def _held(self, item: InboxItem) -> InboxItem:
+    def _without_body(self, item: InboxItem) -> InboxItem:
         """Return an item as it is held until its turn: queued starts without their body."""
-        if item.kind != START or not self._items:
+        if item.kind != START or not self.items:
             return item
         self._slim.add(item.number)
-        return replace(item, body={name: item.body.get(name) for name in ("runId", "agentId")})
+        return item.without_body()
 
-    def _wanted(self, *, is_busy: bool) -> list[int]:
+    def _indexes_to_load(self, *, can_start: bool) -> list[int]:
         """Return the indexes of starts that need their bodies: the next one, and cancelled ones."""
-        cancelled = {str(item.body.get("runId")) for item in self._items if item.kind == CANCEL}
-        wanted: list[int] = []
-        for at, item in enumerate(self._items):
-            is_next = item.kind == START and not is_busy
-            is_busy = is_busy or is_next
-            if item.number in self._slim and (is_next or str(item.body.get("runId")) in cancelled):
-                wanted.append(at)
-        return wanted
+        cancelled = {item.run_id for item in self.items if item.kind == CANCEL}
+        indexes: list[int] = []
+        for at, item in enumerate(self.items):
+            is_next = item.kind == START and can_start
+            can_start = can_start and not is_next
+            if item.number in self._slim and (is_next or item.run_id in cancelled):
+                indexes.append(at)
+        return indexes

@@ -1,21 +1,25 @@
 """Masking of secrets in live answers, arguments, cut texts and logs."""
 
 import logging
+import re
+from functools import partial
 from traceback import format_exception
 from typing import Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from windlass.limits import LIGHT_CHARS_MAX, LIGHT_VALUES_MAX
 from windlass.ports.feed import LiveAnswer
+from windlass.tools.calling import in_masking_thread
+from windlass.tools.results import is_light
 from windlass_harness.redact import Redactor
 from windlass_harness.redact.text import MaskedStream
 from windlass_protocol import JsonObject
-from windlass_protocol.lazy import lazy_pattern
 
 SECRET_INPUTS_MAX: Final = 4_096
 SECRET_INPUTS_BYTES_MAX: Final = 64 * 1_048_576
-_MASKED: Final = lazy_pattern(rb"\[redacted(?::[a-z_]+)?\]")
+_MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]")
 
 
 class MaskedAnswer:
@@ -64,7 +68,7 @@ class MaskedAnswer:
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
         """Show a partial result of a running call."""
-        self._live.partial(call_id, masked(self._redactor, output), tool_name=tool_name)
+        self._live.partial(call_id, mask_value(self._redactor, output), tool_name=tool_name)
 
     def show(self, event_type: str, data: JsonObject) -> None:
         """Show an event of any other type."""
@@ -90,12 +94,29 @@ class MaskedAnswer:
         self._live.reasoning(text)
 
 
-def masked(redactor: Redactor, value: JsonValue) -> JsonValue:
+def mask_value(redactor: Redactor, value: JsonValue) -> JsonValue:
     """Return a JSON value with secrets masked."""
     return cast(JsonValue, redactor.value(value))
 
 
-def masked_end(redactor: Redactor, text: str) -> str:
+def is_clean_at_once(redactor: Redactor, value: object) -> bool:
+    """Return whether a value is small and has nothing to mask."""
+    return redactor.is_clean(value, LIGHT_VALUES_MAX, LIGHT_CHARS_MAX)
+
+
+async def mask_object(redactor: Redactor, value: JsonObject) -> JsonObject:
+    """Return a JSON object with secrets masked, the same one if there are none; a large one in a thread.
+
+    The redactor remembers the texts, so that masking a record made of them costs little.
+    """
+    if is_clean_at_once(redactor, value):
+        return value
+    mask = partial(redactor.value, value)
+    safe_value = mask() if is_light(value, redactor.is_settled) else await in_masking_thread(mask)
+    return cast(JsonObject, safe_value)
+
+
+def mask_cut_text(redactor: Redactor, text: str) -> str:
     """Return a cut text with secrets masked, also one that is cut in half at the end."""
     return redactor.stream().feed(text)
 

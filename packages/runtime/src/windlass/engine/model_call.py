@@ -2,20 +2,29 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
 from inspect import isasyncgen, isawaitable
+from itertools import compress, count
 from math import ceil, isfinite
+from operator import is_not
 from typing import Final, cast
 
+from msgspec.structs import fields
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from windlass.agent.attachments import data_url
 from windlass.engine.deadline import Deadlines, run_with_deadline
-from windlass.engine.masking import MaskedAnswer
+from windlass.engine.masking import MaskedAnswer, mask_cut_text
 from windlass.errors import AgentError, Rejected, Unavailable, kind_of
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
+    LIGHT_CHARS_MAX,
     MODEL_IDLE_TIMEOUT_MS,
     MODEL_PART_BYTES_MAX,
     MODEL_TEXT_CHARS_MAX,
@@ -31,9 +40,11 @@ from windlass.ports.model import (
     ModelUnavailable,
     ToolCallDelta,
 )
-from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments
+from windlass.prices import COUNT_MAX, Bill, Tariff
+from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments, read_by_size
 from windlass_harness.loop.events import ModelAnswered
-from windlass_harness.loop.notes import NO_USAGE
+from windlass_harness.loop.notes import NO_USAGE, NO_USAGE_PRICE
+from windlass_harness.loop.prompt_cache import PartOfPrompt
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
@@ -41,11 +52,13 @@ from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     AssistantMessage,
     CodecError,
+    ContentRef,
     ErrorKind,
     FinishReason,
     JsonObject,
     ModelMessage,
     OutputContract,
+    PromptPart,
     ReasoningPart,
     RetryClass,
     SystemMessage,
@@ -63,11 +76,9 @@ from windlass_protocol import (
 from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.generated import records
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.unchecked import unchecked
 
-COUNT_MAX: Final = 10**11
-"""Limit per answer: the sum over the longest run is still a safe integer in every language."""
+_USAGE_FIELDS: Final = fields(records.Usage)
 
 
 def usage_part(usage: LLMUsage) -> records.Usage | None:
@@ -76,24 +87,18 @@ def usage_part(usage: LLMUsage) -> records.Usage | None:
     Raises:
         Rejected: a value is not a number; the message names it.
     """
+    counts = [(part, getattr(usage, part.name)) for part in _USAGE_FIELDS]
     counted = records.Usage(
-        input_tokens=_count("inputTokens", usage.input_tokens),
-        output_tokens=_count("outputTokens", usage.output_tokens),
-        cache_read_tokens=_count("cacheReadTokens", usage.cache_read_tokens),
-        cache_write_tokens=_count("cacheWriteTokens", usage.cache_write_tokens),
-        reasoning_tokens=_count("reasoningTokens", usage.reasoning_tokens),
-        cost_micros=_count("costMicros", usage.cost_micros),
+        **{part.name: _count(part.encode_name, count) for part, count in counts if count is not None}
     )
     return None if counted == NO_USAGE else counted
 
 
-def _count(name: str, count: object) -> int | None:
-    if count is None:
-        return None
+def _count(name: str, count: object) -> int:
     if not isinstance(count, int | float) or isinstance(count, bool) or not isfinite(count):
-        found = repr(count) if isinstance(count, float | bool) else type(count).__name__
+        shown = repr(count) if isinstance(count, float | bool) else type(count).__name__
         raise Rejected(
-            f"the usage of the model's answer is wrong: {name} is {found}, expected a whole number",
+            f"the usage of the model's answer is wrong: {name} is {shown}, expected a whole number",
             kind=ErrorKind.PROVIDER_FAILURE,
             retry=RetryClass.NOT_RETRYABLE,
         )
@@ -104,7 +109,7 @@ CHUNKS_IN_A_ROW_MAX: Final = 256
 """Chunks per turn of the event loop."""
 CLOSE_S: Final = 1.0
 """Time limit for closing a stream."""
-_CALL_ID: Final = lazy_pattern(r"[A-Za-z0-9_.+-]{1,128}")
+_CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}")
 """Request ids contain call ids with colons as separators, so call ids must not have colons."""
 
 
@@ -140,11 +145,17 @@ class Collector:
     """Collects the chunks of an answer."""
 
     def __init__(
-        self, live: MaskedAnswer, redactor: Redactor, *, calls_max: int = CALLS_PER_STEP_MAX
+        self,
+        live: MaskedAnswer,
+        redactor: Redactor,
+        *,
+        tariff: Tariff,
+        calls_max: int = CALLS_PER_STEP_MAX,
     ) -> None:
         self._live = live
         self._redactor = redactor
         self._calls_max = calls_max
+        self._tariff = tariff
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, _Piece] = {}
@@ -152,6 +163,12 @@ class Collector:
         self._finish: FinishReason | None = None
         self._count = 0
         self.usage: records.Usage | None = None
+        """What the provider reported."""
+        self._used: LLMUsage | None = None
+        self.asked_at: datetime | None = None
+        """When the request was sent, which may decide its price; None before that."""
+        self.is_refused = False
+        """Whether the provider refused the request, if no chunk came."""
         self._provider_data: JsonObject | None = None
         self.canonical: dict[str, bytes] = {}
         """Canonical JSON of arguments that arrived whole, by call id."""
@@ -163,7 +180,7 @@ class Collector:
             Rejected: the answer is too large, or the value is not a chunk.
         """
         if not isinstance(cast(object, chunk), LLMStreamChunk):
-            raise _rejected(f"chunk {self._count} is {kind_of(chunk)}, expected LLMStreamChunk")
+            raise _provider_error(f"chunk {self._count} is {kind_of(chunk)}, expected LLMStreamChunk")
         self._count += 1
         # Every chunk counts, so that a stream of empty chunks ends too.
         self._grow(1)
@@ -178,7 +195,7 @@ class Collector:
         if chunk.tool_call_delta is not None:
             self._take_call(chunk.tool_call_delta)
         if chunk.usage is not None:
-            self.usage = usage_part(chunk.usage)
+            self.usage, self._used = usage_part(chunk.usage), chunk.usage
         if chunk.provider_data is not None:
             self._grow(len(to_json(chunk.provider_data)))
             self._provider_data = chunk.provider_data
@@ -197,12 +214,19 @@ class Collector:
             piece.name = delta.name or piece.name
             piece.text.append(delta.arguments_delta)
         if len(self._calls) > self._calls_max:
-            raise _rejected(f"too many calls in one answer: over the limit of {self._calls_max}")
+            raise _provider_error(f"too many calls in one answer: over the limit of {self._calls_max}")
 
     def _grow(self, chars: int) -> None:
         self._size += chars
         if self._size > MODEL_TEXT_CHARS_MAX:
-            raise _rejected(f"answer too large: over the limit of {MODEL_TEXT_CHARS_MAX:,} characters")
+            raise _provider_error(f"answer too large: over the limit of {MODEL_TEXT_CHARS_MAX:,} characters")
+
+    def bill(self) -> Bill:
+        """Return what the call has cost so far; without usage its cost is unknown, unless it was refused."""
+        if self.usage is None or self._used is None or self.asked_at is None:
+            is_free = not self._count and (self.asked_at is None or self.is_refused)
+            return Bill(price=None if is_free else NO_USAGE_PRICE)
+        return self._tariff.bill(self.usage, self._used, self.asked_at)
 
     def answer(self, *, latency_ms: int, notes: tuple[Body, ...] = ()) -> ModelAnswered:
         """Return the whole answer.
@@ -223,7 +247,7 @@ class Collector:
         for piece in self._calls.values():
             if piece.arguments is not None:
                 self._grow(piece.measure())
-        calls = tuple(_named(self._calls, self._redactor, self.canonical)) if self._calls else ()
+        calls = tuple(_requested_calls(self._calls, self._redactor, self.canonical)) if self._calls else ()
         if not calls:
             _check_text(text, self._finish)
         if text:
@@ -232,13 +256,15 @@ class Collector:
             _check_size("reasoning", [reasoning, self._provider_data] if self._provider_data else reasoning)
         if calls and self._size >= MODEL_PART_BYTES_MAX // 6:
             _check_size("calls", [call.input for call in calls])
+        bill = self.bill()
         return ModelAnswered(
             text=text,
             finish_reason=self._finish,
             calls=calls,
             reasoning=reasoning,
             is_reasoning_late=self._live.is_reasoning_late,
-            usage=self.usage,
+            usage=bill.usage,
+            price=bill.price or NO_USAGE_PRICE,
             latency_ms=latency_ms,
             provider_data=self._provider_data,
             notes=notes,
@@ -265,10 +291,14 @@ def _check_size(what: str, value: JsonValue) -> None:
     size = len(to_json(value))
     if size > MODEL_PART_BYTES_MAX:
         limit = f"{MODEL_PART_BYTES_MAX:,} bytes"
-        raise _rejected(f"answer too large: its {what} has {size:,} bytes as JSON, over the limit of {limit}")
+        raise _provider_error(
+            f"answer too large: its {what} has {size:,} bytes as JSON, over the limit of {limit}"
+        )
 
 
-def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes]) -> list[RequestedCall]:
+def _requested_calls(
+    pieces: dict[int, _Piece], redactor: Redactor, canonical_inputs: dict[str, bytes]
+) -> list[RequestedCall]:
     """Return the calls with unique ids: models omit and repeat them.
 
     An id with unusual characters, or one that would be masked, is replaced too: an approval must refer to
@@ -282,18 +312,24 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes
         while call_id in taken:
             call_id = f"{call_id}+"
         taken.add(call_id)
-        given = _input(piece)
+        arguments = _input(piece)
         if piece.canonical is not None:
-            known[call_id] = piece.canonical
-        calls.append(RequestedCall(call_id, _name(redactor.text(piece.name)), given))
+            canonical_inputs[call_id] = piece.canonical
+        calls.append(RequestedCall(call_id, _name(piece.name, redactor), arguments))
     return calls
 
 
-def _name(name: str) -> str:
-    """Return a tool name that a record can hold; a changed name matches no tool."""
+def _name(name: str, redactor: Redactor) -> str:
+    """Return a tool name that a record can hold, without secrets; a changed name matches no tool."""
+    if len(name) > LIGHT_CHARS_MAX:
+        name = mask_cut_text(redactor, name[:LIGHT_CHARS_MAX])
+    else:
+        name = redactor.text(name)
     if name.isprintable() and 0 < len(name) <= NAME_CHARS_MAX:
         return name
-    shown = "".join(one if one.isprintable() else "�" for one in whole(name[:NAME_CHARS_MAX]))
+    shown = "".join(
+        character if character.isprintable() else "�" for character in whole(name[:NAME_CHARS_MAX])
+    )
     return f"{shown}…" if len(name) > NAME_CHARS_MAX else shown or "unnamed"
 
 
@@ -357,7 +393,7 @@ def elapsed_ms(clock: Clock, since: float) -> int:
     return max(0, int((clock.monotonic() - since) * 1000))
 
 
-def _rejected(message: str) -> AgentError:
+def _provider_error(message: str) -> AgentError:
     return Rejected(message, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 
 
@@ -376,17 +412,18 @@ class ModelRequest:
 
 
 async def listen(
-    asked: ModelRequest,
+    request: ModelRequest,
     collector: Collector,
     *,
     most_s: float,
     deadlines: Deadlines,
     on_left: Callable[[], None] | None = None,
     after_chunk: Callable[[], Awaitable[None]] | None = None,
-) -> None:
+) -> bool:
     """Call the model and feed its chunks to the collector; the stream is always closed.
 
-    `on_left` is called if the provider ignores cancellation and is abandoned.
+    `on_left` is called if the provider ignores cancellation and is abandoned. If it ends nevertheless, False
+    is returned: another task has ended the call, and the model may have been called again.
 
     Raises:
         TimeoutError: the idle limit or the total limit passed.
@@ -395,19 +432,23 @@ async def listen(
     with deadlines.limit(idle_s, on_left) as limit:
         time, touched = limit.loop.time, limit.at - idle_s
         latest, slack_s, count = touched + most_s, idle_s * _IDLE_SLACK, 0
-        chunks = asked.provider.stream(
-            asked.messages, tools=asked.tools or None, temperature=asked.temperature
+        chunks = request.provider.stream(
+            request.messages, tools=request.tools or None, temperature=request.temperature
         )
         stream = chunks if isasyncgen(chunks) or not isawaitable(chunks) else await chunks
         try:
             async for chunk in stream:
                 if limit.is_left:
-                    raise asyncio.CancelledError
+                    await _close(stream)
+                    return False
                 now = time()
                 if now - touched > slack_s:
                     # Each chunk moves the idle deadline, though not on every millisecond.
                     touched, limit.at = now, min(latest, now + idle_s)
-                collector.take(chunk)
+                for piece in _pieces(chunk):
+                    collector.take(piece)
+                    if piece is not chunk:
+                        await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
                 if after_chunk is not None:
                     await after_chunk()
                 count += 1
@@ -419,13 +460,33 @@ async def listen(
             raise
         if not isasyncgen(stream):
             await _close(stream)
-    if limit.is_left:
-        # Another task has ended the call, and the model may have been called again.
-        raise asyncio.CancelledError
+    return not limit.is_left
+
+
+def _pieces(chunk: LLMStreamChunk) -> Iterator[LLMStreamChunk]:
+    """Yield a chunk; if its texts are large, first their pieces: each is searched for secrets on its own."""
+    if not isinstance(cast(object, chunk), LLMStreamChunk):
+        # The collector refuses it.
+        yield chunk
+        return
+    content, reasoning = chunk.content_delta or "", chunk.reasoning_delta or ""
+    if len(content) + len(reasoning) > LIGHT_CHARS_MAX:
+        for at in range(0, len(content), LIGHT_CHARS_MAX):
+            yield LLMStreamChunk(content_delta=content[at : at + LIGHT_CHARS_MAX])
+        for at in range(0, len(reasoning), LIGHT_CHARS_MAX):
+            yield LLMStreamChunk(reasoning_delta=reasoning[at : at + LIGHT_CHARS_MAX])
+        chunk = replace(chunk, content_delta=None, reasoning_delta=None)
+    yield chunk
 
 
 _CALL_FIELDS = set(ToolCall.model_fields)
 _ERRORS = {ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON, ToolOutputType.EXECUTION_DENIED}
+
+
+MESSAGES_IN_A_ROW: Final = 256
+"""Messages that are converted in one turn of the event loop."""
+ReadContent = Callable[[ContentRef], Awaitable[bytes]]
+"""Reads a content of the store."""
 
 
 class Prompt:
@@ -435,15 +496,103 @@ class Prompt:
         self._messages: list[LLMMessage] = []
         self._converted = 0
         self._revision = -1
+        self.added_chars = 0
+        """Characters of stored images and files, which the history does not have."""
 
-    def messages(self, history: HistoryDraft, system: str) -> list[LLMMessage]:
-        """Return all messages, with the system prompt first."""
+    async def messages(self, history: HistoryDraft, system: str, read: ReadContent) -> list[LLMMessage]:
+        """Return all messages, with the system prompt first.
+
+        Raises:
+            Unavailable: an image or a file cannot be read now.
+        """
         if history.revision != self._revision:
             self._messages, self._converted, self._revision = [], 0, history.revision
-        for message in history.messages[self._converted :]:
-            self._messages += to_llm(message)
-        self._converted = len(history.messages)
+            self.added_chars = 0
+        new = history.messages[self._converted :]
+        for at in range(0, len(new), MESSAGES_IN_A_ROW):
+            if at:
+                await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+            row = new[at : at + MESSAGES_IN_A_ROW]
+            converted = [part for message in row for part in to_llm(message)]
+            self.added_chars += await add_bytes(converted, read)
+            self._messages += converted
+            self._converted += len(row)
         return [LLMMessage("system", system), *self._messages] if system else [*self._messages]
+
+
+class PromptParts:
+    """The parts of the prompts of a session with their digests, each computed once."""
+
+    def __init__(self) -> None:
+        self._tools: Sequence[JsonObject] = ()
+        self._tool_parts: list[PartOfPrompt] = []
+        self._messages: list[LLMMessage] = []
+        self._message_parts: list[PartOfPrompt] = []
+
+    def of(self, messages: Sequence[LLMMessage], tools: Sequence[JsonObject]) -> list[PartOfPrompt]:
+        """Return the parts of a prompt in the order in which a provider caches them."""
+        if tools != self._tools:
+            self._tools = tools
+            self._tool_parts = [_tool_part(tool) for tool in tools]
+        first = 1 if messages and messages[0].role == "system" else 0
+        system = [_part(PromptPart.SYSTEM, message.content) for message in messages[:first]]
+        rest = messages[first:]
+        changes = compress(count(), map(is_not, self._messages, rest))
+        same = next(changes, min(len(self._messages), len(rest)))
+        del self._message_parts[same:]
+        self._message_parts += [_message_part(message) for message in rest[same:]]
+        self._messages = [*rest]
+        return [*self._tool_parts, *system, *self._message_parts]
+
+
+def _tool_part(tool: JsonObject) -> PartOfPrompt:
+    return _part(PromptPart.TOOL, tool, str(tool.get("name")))
+
+
+def _message_part(message: LLMMessage) -> PartOfPrompt:
+    calls = [[call.id, call.name, call.arguments] for call in message.tool_calls]
+    content = [message.content, calls, message.tool_call_id, message.reasoning, message.parts]
+    return _part(PromptPart.MESSAGE, [message.role, *content], message.role)
+
+
+def _part(kind: PromptPart, content: object, name: str | None = None) -> PartOfPrompt:
+    digest = sha256(to_json(content)).hexdigest()[:_DIGEST_CHARS]
+    return PartOfPrompt(kind, f"{kind.value}:{digest}", name)
+
+
+_DIGEST_CHARS: Final = 12
+
+
+async def add_bytes(messages: list[LLMMessage], read: ReadContent) -> int:
+    """Put the bytes of stored images and files into messages, as providers expect them.
+
+    Returns the characters that this adds. The address of one that is not stored any more stays a content id,
+    which a provider leaves out.
+    """
+    added_chars = 0
+    for at, message in enumerate(messages):
+        if any("content" in part for part in message.parts):
+            parts = tuple([await _with_bytes(part, read) for part in message.parts])
+            messages[at] = replace(message, parts=parts)
+            added_chars += _chars_of(parts) - _chars_of(message.parts)
+    return added_chars
+
+
+def _chars_of(parts: Sequence[JsonObject]) -> int:
+    return sum(len(value) for part in parts for value in part.values() if isinstance(value, str))
+
+
+async def _with_bytes(part: JsonObject, read: ReadContent) -> JsonObject:
+    ref = None if "content" not in part else ContentRef.model_validate(part["content"])
+    rest = {name: value for name, value in part.items() if name != "content"}
+    if ref is None:
+        return rest
+    try:
+        raw = await read(ref)
+    except Rejected:
+        return rest
+    name = "image" if part["type"] == "image" else "data"
+    return rest | {name: await read_by_size(len(raw), partial(data_url, ref.media_type or "", raw))}
 
 
 def system_words(instructions: str, contract: OutputContract | None) -> str:
@@ -451,11 +600,11 @@ def system_words(instructions: str, contract: OutputContract | None) -> str:
     if contract is None:
         return instructions
     schema = to_json(contract.json_schema).decode()
-    words = (
+    contract_text = (
         "When you are done, answer with one JSON value that fits this JSON Schema, and with nothing else: "
         f"no prose, no code fence.\n{schema}"
     )
-    return f"{instructions}\n\n{words}" if instructions else words
+    return f"{instructions}\n\n{contract_text}" if instructions else contract_text
 
 
 def to_llm(message: ModelMessage) -> list[LLMMessage]:
@@ -510,7 +659,7 @@ def _call(part: ToolCallPart) -> ToolCall:
     # Providers require an object; text that is not JSON is wrapped, so that the model sees its mistake.
     arguments: JsonObject = part.input if isinstance(part.input, dict) else {"": part.input}
     values: dict[str, object] = {"id": part.tool_call_id, "name": part.tool_name, "arguments": arguments}
-    return unchecked(ToolCall, values, given=_CALL_FIELDS)
+    return unchecked(ToolCall, values, set_fields=_CALL_FIELDS)
 
 
 def _tool(part: ToolResultPart) -> LLMMessage:

@@ -36,7 +36,7 @@ from windlass.ports.model import (
     ModelRejected,
     OutputProvider,
 )
-from windlass.tools.calling import CONVERSIONS, in_thread, own_words
+from windlass.tools.calling import CONVERSIONS, after_few_checks, in_thread, own_words
 from windlass.tools.json_schema import error_text, schema_problem, value_errors
 from windlass_harness.loop.events import OutputChecked
 from windlass_harness.redact import Redactor
@@ -53,7 +53,6 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import frozen
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import FREE_LEVELS_MAX
 
 REFUSED_MAX: Final = 64
@@ -111,11 +110,11 @@ class _Held:
         temperature: float | None = None,
     ) -> AsyncGenerator[LLMStreamChunk]:
         """Answer the messages; see `LLMProvider`."""
-        known = None if tools is None else tuple(tools)
+        offered = None if tools is None else tuple(tools)
         held = self._provider.with_output(self._schema)
         has_begun = False
         try:
-            chunks = held.stream(messages, tools=known, temperature=temperature)
+            chunks = held.stream(messages, tools=offered, temperature=temperature)
             async with aclosing(cast(AsyncGenerator[LLMStreamChunk], chunks)):
                 async for chunk in chunks:
                     has_begun = True
@@ -126,7 +125,7 @@ class _Held:
                 raise
         # Nothing was streamed or charged: fall back to the schema in the prompt.
         self._on_refused()
-        plain = self._provider.stream(messages, tools=known, temperature=temperature)
+        plain = self._provider.stream(messages, tools=offered, temperature=temperature)
         async with aclosing(cast(AsyncGenerator[LLMStreamChunk], plain)):
             async for chunk in plain:
                 yield chunk
@@ -145,10 +144,10 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
         return None
     definitions = cast(JsonObject, schema.get("$defs") or {})
     if definitions:
-        found = {name: _strict(one) for name, one in definitions.items()}
-        if None in found.values():
+        strict_definitions = {name: _strict(definition) for name, definition in definitions.items()}
+        if None in strict_definitions.values():
             return None
-        strict["$defs"] = cast(JsonObject, found)
+        strict["$defs"] = cast(JsonObject, strict_definitions)
     return strict
 
 
@@ -168,12 +167,12 @@ def _strict(schema: JsonValue) -> JsonObject | None:
 def _put(strict: JsonObject, key: str, value: JsonValue) -> bool:
     """Add a keyword that contains schemas; False if it cannot be expressed."""
     if key == "items":
-        found = _strict(value)
-        if found is not None:
-            strict[key] = found
-        return found is not None
+        part = _strict(value)
+        if part is not None:
+            strict[key] = part
+        return part is not None
     if key == "anyOf" and isinstance(value, list):
-        all_of = [_strict(one) for one in value]
+        all_of = [_strict(branch) for branch in value]
         strict[key] = cast(list[JsonValue], all_of)
         return None not in all_of
     return False
@@ -183,16 +182,20 @@ def _object(schema: JsonObject, strict: JsonObject) -> JsonObject | None:
     properties = schema.get("properties")
     if not isinstance(properties, dict) or schema.get("additionalProperties") not in (None, True, False):
         return None
-    found = {name: _strict(one) for name, one in properties.items()}
-    if None in found.values():
+    strict_properties = {name: _strict(property_schema) for name, property_schema in properties.items()}
+    if None in strict_properties.values():
         return None
-    fields = {"properties": found, "required": list(found), "additionalProperties": False}
+    fields = {
+        "properties": strict_properties,
+        "required": list(strict_properties),
+        "additionalProperties": False,
+    }
     return {**strict, **cast(JsonObject, fields)}
 
 
 _OBJECT: Final = frozenset({"properties", "required", "additionalProperties", "$defs"})
 
-_FENCE: Final = lazy_pattern(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DOTALL)
+_FENCE: Final = re.compile(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DOTALL)
 
 
 def check_output(contract: OutputContract, text: str) -> OutputChecked:
@@ -286,7 +289,7 @@ class OutputCheck:
         step = f"an output validator of {self._kind}"
         try:
             value = cast(JsonValue, await self._call(partial(dump_output, self.output.kind, result), step))
-            checked = check_value(self.contract, value, text=text)
+            checked = await after_few_checks(partial(check_value, self.contract, value, text=text))
             await self._call(partial(self.output.parse, value), step)
         except ValueError:
             raise _validator_failure(

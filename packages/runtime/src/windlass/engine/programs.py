@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
-from typing import Final, cast
+from functools import partial
+from typing import Final
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
-from windlass.engine.masking import log_failure, masked
-from windlass.engine.results import Results, failed
+from windlass.engine.masking import log_failure, mask_object
+from windlass.engine.results import CallResults, failure_result
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError
 from windlass.limits import (
@@ -20,6 +21,7 @@ from windlass.limits import (
     PROGRAM_MEMORY_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
     PROGRAM_REBUILT_MAX,
+    PROGRAM_RESULT_VALUES_MAX,
     PROGRAM_TOTAL_MS_MAX,
     PROGRAM_TURN_MS_MAX,
     PROGRAM_VALUE_CHARS_MAX,
@@ -33,6 +35,8 @@ from windlass.ports.interpreter import (
     CallValue,
     Diverged,
     Interpreter,
+    LiveFunctions,
+    LiveProgram,
     NoSnapshot,
     NoVariables,
     Program,
@@ -40,11 +44,14 @@ from windlass.ports.interpreter import (
     ProgramFault,
     ProgramFunctions,
     ProgramLimits,
+    ProgramStart,
+    ProgramValue,
     Progress,
+    RecordedOutcome,
 )
 from windlass.ports.store import ContentStore
 from windlass.tools import PROGRAM_TOOLS
-from windlass.tools.calling import ToolRun
+from windlass.tools.calling import in_masking_thread, run_of_json
 from windlass.tools.programs import assigned_names
 from windlass_harness.loop.events import (
     CallJudged,
@@ -58,14 +65,15 @@ from windlass_harness.loop.notes import ProgramResult, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_harness.views.payloads import content_model, content_part
+from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     AllowDecision,
     JsonObject,
     ModifyDecision,
     ToolOutputType,
-    ToolResult,
 )
 from windlass_protocol.bodies import data_of
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
@@ -88,7 +96,17 @@ _NOT_STORED: Final = (
     "The variables of this program are not kept: they could not be stored. "
     "Later programs begin with the variables of before."
 )
+_TOO_MANY_VALUES: Final = (
+    "The call was made, but a program cannot take its result: it has over "
+    f"{PROGRAM_RESULT_VALUES_MAX:,} values. Request less of it."
+)
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
+_CALLED_ONCE: Final = "A run of a workflow calls its function once; start a new run."
+_WRITE_ON: Final = "write a program that goes on from their results"
+_START_AGAIN: Final = (
+    "none was repeated. Read clocks and random numbers from the context, and what else differs from time to "
+    "time in a tool; then start a new run"
+)
 _LIMITS: Final = ProgramLimits(
     memory_bytes=PROGRAM_MEMORY_BYTES_MAX,
     turn_ms=PROGRAM_TURN_MS_MAX,
@@ -114,6 +132,10 @@ class Programs:
     """See `Program.owner`."""
     family: str = ""
     """See `Program.family`."""
+    live: dict[str, LiveProgram] = field(default_factory=dict[str, LiveProgram])
+    """Functions of the application that wait in memory, by the key of their call."""
+    run: RunState | None = None
+    """The run that they are of."""
 
     async def check(
         self,
@@ -127,14 +149,16 @@ class Programs:
         event = judged.event
         if not isinstance(event.decision, AllowDecision | ModifyDecision):
             return event
-        if self.interpreter is None:
-            return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
         if redactor.value(judged.arguments.json) != judged.arguments.json:
             # It is recorded with masks, and a program runs as it is recorded.
             return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
+        if isinstance(functions, LiveFunctions):
+            return replace(event, interpreter=functions.version)
+        if self.interpreter is None:
+            return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
         program = self._program(judged.arguments.json, functions, at=_NO_TIME, seed="")
         if variables is not None:
-            names = "".join(f"{one}: Any\n" for one in variables.names if one not in functions.names)
+            names = "".join(f"{name}: Any\n" for name in variables.names if name not in functions.names)
             program = replace(program, stubs=f"from typing import Any\n{names}{program.stubs}")
         try:
             problem = await self.interpreter.check(program)
@@ -142,31 +166,82 @@ class Programs:
             log_failure("the interpreter of programs failed", error, redactor=redactor)
             return CallRefused(event.call_id, INTERPRETER_FAILED, _BROKEN, event.notes)
         if problem is not None:
-            told = f"The program cannot run:\n{problem}"
-            return CallRefused(event.call_id, INVALID_CODE, told, event.notes)
+            message = f"The program cannot run:\n{problem}"
+            return CallRefused(event.call_id, INVALID_CODE, message, event.notes)
         return replace(event, interpreter=self.interpreter.version)
 
-    async def run(self, effect: RunProgram, *, binding: Binding) -> LoopEvent:
+    async def run_turn(self, effect: RunProgram, *, binding: Binding) -> LoopEvent:
         """Run a program until it waits for calls or ends; failures of it are part of the event."""
         tool = binding.tools.get(effect.tool_name)
-        if self.interpreter is None or tool is None or tool.program is None:
-            return self._failed(effect, NO_INTERPRETER)
-        functions = tool.program
-        program = self._recorded(effect, functions)
+        functions = None if tool is None else tool.program
+        if functions is None or (self.interpreter is None and not isinstance(functions, LiveFunctions)):
+            return self._program_failure(effect, NO_INTERPRETER)
         try:
+            if isinstance(functions, LiveFunctions):
+                return await self._run_live(effect, functions, binding)
+            assert self.interpreter is not None, "a program of a model was checked by it"
+            program = self._program_of(effect, functions)
             return await self._go(self.interpreter, program, effect, functions=functions, binding=binding)
         except Diverged as error:
-            told = (
-                "The program went another way than before the restart, so it cannot continue "
-                f"({error}). Its calls have happened; write a program that goes on from their results."
+            noun, advice = ("program", _WRITE_ON)
+            if isinstance(functions, LiveFunctions):
+                noun, advice = ("workflow", _START_AGAIN)
+            message = (
+                f"The {noun} went another way than before the restart, so it cannot continue ({error}). "
+                f"Its calls have happened; {advice}."
             )
-            return self._failed(effect, told, code="diverged")
+            return self._program_failure(effect, message, code="diverged")
         except AgentError as error:
             # A result that is too large for a record is in the content store, which cannot be read.
-            return self._failed(effect, f"A result of the program's calls cannot be read: {error.message}")
+            return self._program_failure(
+                effect, f"A result of the program's calls cannot be read: {error.message}"
+            )
         except Exception as error:  # noqa: BLE001 - the interpreter is an adapter: a fault of it ends the program
             log_failure("the interpreter of programs failed", error, redactor=binding.redactor)
-            return self._failed(effect, _BROKEN, code=INTERPRETER_FAILED)
+            return self._program_failure(effect, _BROKEN, code=INTERPRETER_FAILED)
+
+    async def _run_live(self, effect: RunProgram, functions: LiveFunctions, binding: Binding) -> LoopEvent:
+        """Run a function of the application: in memory where it is, or else again from its start."""
+        run = self.run
+        assert run is not None, "only a run has programs"
+        if effect.step_index > 0:
+            return self._program_failure(effect, _CALLED_ONCE)
+        key = effect.idempotency_key
+        live = self.live.pop(key, None)
+        is_new = live is None or live.taken != effect.taken
+        if live is not None and is_new:
+            # Another turn of it was not recorded: it is ahead of its records.
+            live.close()
+        if live is None or is_new:
+            start = ProgramStart(
+                effect.arguments,
+                at=datetime.fromisoformat(effect.started_at),
+                seed=key,
+                run_id=run.run_id,
+                session_id=run.session_id,
+                owner=run.owner,
+                deps=binding.deps,
+            )
+            live = functions.begin(start)
+        results = effect.results[live.taken :]
+        outcomes = [
+            RecordedOutcome(number, outcome, datetime.fromisoformat(result.at or effect.started_at))
+            for (number, outcome), result in zip(await self._outcomes(effect, results), results, strict=True)
+        ]
+        try:
+            progress = await live.run(outcomes)
+            if is_new:
+                progress = replace(
+                    progress, calls=await _unknown(progress, functions, effect, binding.redactor)
+                )
+        except BaseException:
+            live.close()
+            raise
+        if progress.end is None:
+            self.live[key] = live
+        else:
+            live.close()
+        return await self._event(effect, functions, binding, progress, version=functions.version)
 
     async def _go(
         self,
@@ -184,33 +259,71 @@ class Programs:
             progress, printed = await self._from_source(
                 interpreter, program, effect, functions=functions, redactor=binding.redactor
             )
-            progress = replace(progress, calls=_unknown(progress, functions, effect, binding.redactor))
+            progress = replace(progress, calls=await _unknown(progress, functions, effect, binding.redactor))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
-        calls, size = await _requested(functions, binding, progress.calls)
+        variables, refusal = None, ""
+        if isinstance(progress.end, ProgramValue):
+            variables, refusal = await self._store_variables(interpreter, program, effect, progress.variables)
+        return await self._event(
+            effect,
+            functions,
+            binding,
+            progress,
+            version=interpreter.version,
+            printed=printed,
+            variables=variables,
+            refusal=refusal,
+        )
+
+    async def _event(
+        self,
+        effect: RunProgram,
+        functions: ProgramFunctions,
+        binding: Binding,
+        progress: Progress,
+        *,
+        version: str,
+        printed: str = "",
+        variables: ProgramVariables | None = None,
+        refusal: str = "",
+    ) -> ProgramPaused | ProgramEnded:
+        """Return how far a program has come; `refusal` says why its variables are not kept."""
+        calls, size = await _call_requests(functions, binding, progress.calls)
         taken = len(effect.results)
         if size > PROGRAM_ARGUMENTS_BYTES_MAX:
-            told = (
+            message = (
                 f"The arguments of the last {len(calls)} calls have {size:,} bytes; a program may pass "
                 f"{PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits. None of these calls was made. Pass less, "
                 "or await some of the calls first."
             )
-            return self._failed(effect, told)
+            return self._program_failure(effect, message)
         if progress.end is None:
-            ref = await self._saved(progress.snapshot)
+            ref = await self._store_snapshot(progress.snapshot)
             return ProgramPaused(
-                effect.call_id, taken, calls, interpreter.version, ref, binding.redactor.text(printed)
+                effect.call_id,
+                taken,
+                calls,
+                version,
+                ref,
+                binding.redactor.text(printed),
+                cancelled=progress.cancelled,
             )
         if isinstance(progress.end, ProgramFault):
-            told = progress.end.message if not printed else f"{progress.end.message}\nPrinted:\n{printed}"
-            return ProgramEnded(failed(effect.call_id, "program_failed", message=told), taken, calls)
-        variables, refusal = await self._kept(interpreter, program, effect, progress.variables)
+            message = progress.end.message if not printed else f"{progress.end.message}\nPrinted:\n{printed}"
+            message = binding.redactor.text(message)
+            return ProgramEnded(
+                failure_result(effect.call_id, "program_failed", message=message),
+                taken,
+                calls,
+                cancelled=progress.cancelled,
+            )
         value: JsonValue = progress.end.value
         if printed or refusal:
             value = {"result": value, "printed": f"{printed}{refusal}"}
-        results = Results(self.content, clock=self.clock, redactor=binding.redactor)
-        outcome = ToolRun(ToolResult(success=True, data=value))
-        returned = await results.returned(effect.call_id, outcome, duration_ms=0)
-        return ProgramEnded(replace(returned, duration_ms=None), taken, calls, variables)
+        results = CallResults(self.content, clock=self.clock, redactor=binding.redactor)
+        returned = await results.result_of(effect.call_id, run_of_json(value), duration_ms=0)
+        returned = replace(returned, duration_ms=None)
+        return ProgramEnded(returned, taken, calls, variables, cancelled=progress.cancelled)
 
     async def _from_source(
         self,
@@ -223,11 +336,13 @@ class Programs:
     ) -> tuple[Progress, str]:
         """Run a program from its source and its variables; return a text that precedes what it printed."""
         outcomes = await self._outcomes(effect, effect.results)
-        known = effect.variables
-        if known is None or not program.keeps_variables:
+        variables_ref = effect.variables
+        if variables_ref is None or not program.keeps_variables:
             return await interpreter.run(program, outcomes), ""
         try:
-            variables = await self._variables(interpreter, known, functions=functions, redactor=redactor)
+            variables = await self._variables(
+                interpreter, variables_ref, functions=functions, redactor=redactor
+            )
             return await interpreter.run(replace(program, variables=variables), outcomes), ""
         except (AgentError, NoVariables):
             return await interpreter.run(program, outcomes), f"{_LOST}\n"
@@ -235,7 +350,7 @@ class Programs:
     async def _variables(
         self,
         interpreter: Interpreter,
-        known: ProgramVariables | None,
+        variables_ref: ProgramVariables | None,
         *,
         functions: ProgramFunctions,
         redactor: Redactor,
@@ -248,18 +363,18 @@ class Programs:
             AgentError, NoVariables: they are lost.
         """
         earlier: list[RunProgram] = []
-        while known is not None and known.interpreter != interpreter.version:
+        while variables_ref is not None and variables_ref.interpreter != interpreter.version:
             if len(earlier) == PROGRAM_REBUILT_MAX:
                 raise NoVariables(f"over {PROGRAM_REBUILT_MAX} programs made them")
-            maker, _ = await self._stored(known)
+            maker, _ = await self._load_variables(variables_ref)
             earlier.append(maker)
-            known = maker.variables
-        variables = None if known is None else (await self._stored(known))[1]
+            variables_ref = maker.variables
+        variables = None if variables_ref is None else (await self._load_variables(variables_ref))[1]
         for effect in reversed(earlier):
-            program = replace(self._recorded(effect, functions), keeps_variables=True, variables=variables)
+            program = replace(self._program_of(effect, functions), keeps_variables=True, variables=variables)
             try:
                 progress = await interpreter.run(program, await self._outcomes(effect, effect.results))
-                _unknown(progress, functions, effect, redactor)
+                await _unknown(progress, functions, effect, redactor)
             except Diverged as error:
                 raise NoVariables(str(error)) from error
             if progress.variables is None:
@@ -267,16 +382,16 @@ class Programs:
             variables = progress.variables
         return variables
 
-    async def _stored(self, known: ProgramVariables) -> tuple[RunProgram, bytes]:
+    async def _load_variables(self, variables_ref: ProgramVariables) -> tuple[RunProgram, bytes]:
         """Return the program that made variables, and their dump."""
-        ref = content_model(known.content)
+        ref = content_model(variables_ref.content)
         head, _, dump = (await retry_store_call(lambda: self.content.get(ref), self.clock)).partition(b"\n")
         try:
             return TypeAdapter(RunProgram).validate_json(head), dump
         except ValidationError as error:
             raise NoVariables("an older release stored them") from error
 
-    async def _kept(
+    async def _store_variables(
         self, interpreter: Interpreter, program: Program, effect: RunProgram, variables: bytes | None
     ) -> tuple[ProgramVariables | None, str]:
         """Store the variables of a program; return a note if they are not kept."""
@@ -286,11 +401,13 @@ class Programs:
         variables = to_json(replace(effect, snapshot=None, printed=""), fallback=data_of) + b"\n" + variables
         if len(variables) > PROGRAM_VARIABLES_BYTES_MAX:
             return None, _TOO_LARGE.format(size=len(variables), most=PROGRAM_VARIABLES_BYTES_MAX)
-        content = await self._saved(variables)
+        content = await self._store_snapshot(variables)
         if content is None:
             return None, _NOT_STORED
-        known = () if effect.variables is None else effect.variables.names
-        names = tuple(dict.fromkeys((*known, *assigned_names(program.source))))[-PROGRAM_VARIABLES_MAX:]
+        earlier_names = () if effect.variables is None else effect.variables.names
+        names = tuple(dict.fromkeys((*earlier_names, *assigned_names(program.source))))[
+            -PROGRAM_VARIABLES_MAX:
+        ]
         return ProgramVariables(interpreter.version, content, names), ""
 
     async def _from_snapshot(
@@ -310,7 +427,7 @@ class Programs:
         except (AgentError, NoSnapshot):
             return None
 
-    async def _saved(self, snapshot: bytes | None) -> records.ContentRef | None:
+    async def _store_snapshot(self, snapshot: bytes | None) -> records.ContentRef | None:
         """Store a snapshot; without it the program is run again from its source."""
         if snapshot is None:
             return None
@@ -327,7 +444,7 @@ class Programs:
     ) -> list[tuple[int, CallOutcome]]:
         """Return results with the numbers of their calls."""
         numbers = {call_id: number for number, (call_id, _, _) in enumerate(effect.calls)}
-        return [(numbers[one.call_id], await self._outcome(one)) for one in results]
+        return [(numbers[result.call_id], await self._outcome(result)) for result in results]
 
     async def _outcome(self, result: ProgramResult) -> CallOutcome:
         """Return the result of a call as the program sees it: the whole of it, or an exception."""
@@ -339,9 +456,10 @@ class Programs:
         if result.content is None:
             return CallValue(output.value)
         ref = content_model(result.content)
-        return CallValue(from_json(await retry_store_call(lambda: self.content.get(ref), self.clock)))
+        raw = await retry_store_call(lambda: self.content.get(ref), self.clock)
+        return await in_masking_thread(partial(_read_result, raw))
 
-    def _recorded(self, effect: RunProgram, functions: ProgramFunctions) -> Program:
+    def _program_of(self, effect: RunProgram, functions: ProgramFunctions) -> Program:
         """Return a program as it runs whenever it is run."""
         at = datetime.fromisoformat(effect.started_at)
         return self._program(effect.arguments, functions, at=at, seed=effect.idempotency_key)
@@ -360,11 +478,20 @@ class Programs:
             family=self.family,
         )
 
-    def _failed(self, effect: RunProgram, told: str, *, code: str = "program_failed") -> ProgramEnded:
-        return ProgramEnded(failed(effect.call_id, code, message=told), len(effect.results))
+    def _program_failure(
+        self, effect: RunProgram, message: str, *, code: str = "program_failed"
+    ) -> ProgramEnded:
+        return ProgramEnded(failure_result(effect.call_id, code, message=message), len(effect.results))
 
 
-async def _requested(
+def _read_result(raw: bytes) -> CallOutcome:
+    """Return a result of the content store; one of too many values is not read, for nothing interrupts it."""
+    if count_values(raw, PROGRAM_RESULT_VALUES_MAX) > PROGRAM_RESULT_VALUES_MAX:
+        return CallError("RuntimeError", _TOO_MANY_VALUES)
+    return CallValue(from_json(raw))
+
+
+async def _call_requests(
     functions: ProgramFunctions, binding: Binding, made: Sequence[ProgramCall]
 ) -> tuple[tuple[RequestedCall, ...], int]:
     """Return the calls of a program as requests, and the bytes of their arguments as JSON.
@@ -378,15 +505,17 @@ async def _requested(
         tool = binding.tools.get(tool_name)
         is_subagent = tool is not None and tool.delegates is not None
         # Records have no secrets, and the calls of a program that is run again must equal its records.
-        kept = cast(JsonObject, masked(binding.redactor, arguments))
-        calls.append(RequestedCall("", tool_name, kept, subagent=tool_name if is_subagent else None))
-        size += len(to_json(kept))
+        safe_arguments = await mask_object(binding.redactor, arguments)
+        calls.append(
+            RequestedCall("", tool_name, safe_arguments, subagent=tool_name if is_subagent else None)
+        )
+        size += len(to_json(safe_arguments))
         if number % _CALLS_AT_ONCE == 0:
             await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
     return tuple(calls), size
 
 
-def _unknown(
+async def _unknown(
     progress: Progress, functions: ProgramFunctions, effect: RunProgram, redactor: Redactor
 ) -> tuple[ProgramCall, ...]:
     """Return the calls of a program that was run from its source, without those that are recorded.
@@ -397,7 +526,7 @@ def _unknown(
     for number, (_, tool_name, arguments) in enumerate(effect.calls):
         if number >= len(progress.calls):
             raise Diverged(f"it did not make call {number} of {tool_name}")
-        found, given = functions.call(progress.calls[number])
-        if found != tool_name or masked(redactor, given) != arguments:
-            raise Diverged(f"call {number} was of {tool_name} and is of {found} with other arguments")
+        called_name, called_arguments = functions.call(progress.calls[number])
+        if called_name != tool_name or await mask_object(redactor, called_arguments) != arguments:
+            raise Diverged(f"call {number} was of {tool_name} and is of {called_name} with other arguments")
     return progress.calls[len(effect.calls) :]

@@ -18,7 +18,7 @@ from windlass.agent.agent import OBJECT_ROUTE
 from windlass.errors import AgentError, Ambiguous, Unavailable, check_whole, kind_of, wrong
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.model import ModelFault, ModelUnavailable
-from windlass.ports.store import PERMIT_MS, PermitAsk, PermitStore
+from windlass.ports.permits import PERMIT_MS, PermitAsk, PermitStore
 from windlass_harness.loop.rules import AWAKE_MS_MAX
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
 from windlass_protocol.frozen import mutable, sealed
@@ -77,13 +77,13 @@ class ProviderLimit:
 class _Waiter:
     """A call that waits."""
 
-    turn: asyncio.Future[None]
+    called: asyncio.Future[None]
     """Done when all calls before it have begun."""
     on_wait: OnWait | None
     """None once it was called."""
 
 
-class Gate:
+class ProviderGate:
     """The model calls to one provider: they wait in a line, and while the provider asks for a pause."""
 
     def __init__(self, route_id: str, limit: ProviderLimit) -> None:
@@ -113,7 +113,7 @@ class Gate:
         self._call_first()
         try:
             self._join(waiter, clock)
-            await waiter.turn
+            await waiter.called
             while not self._try_begin(clock):
                 await self._wait(clock)
         finally:
@@ -149,8 +149,8 @@ class Gate:
             on_wait(reason)
 
     def _call_first(self) -> None:
-        if self._line and not self._line[0].turn.done():
-            self._line[0].turn.set_result(None)
+        if self._line and not self._line[0].called.done():
+            self._line[0].called.set_result(None)
 
     def _pause_s(self, clock: Clock) -> float:
         """Return the seconds for which the provider wants no call."""
@@ -170,7 +170,7 @@ class Gate:
         return f"the limit of provider {self._route_id} is reached: {self._limit}"
 
 
-class LocalGate(Gate):
+class LocalGate(ProviderGate):
     """The calls of one event loop."""
 
     def __init__(self, route_id: str, limit: ProviderLimit) -> None:
@@ -214,10 +214,10 @@ class LocalGate(Gate):
             return True
         if limit.tokens_per_minute is None or not self._under_way:
             return False
-        spent = self._spent_tokens(clock.monotonic())
+        spent = self._count_tokens(clock.monotonic())
         return spent < limit.tokens_per_minute <= spent + self._expected * self._under_way
 
-    def _spent_tokens(self, now_s: float) -> int:
+    def _count_tokens(self, now_s: float) -> int:
         while self._spent and self._spent[0][0] + MINUTE_S <= now_s:
             self._spent.popleft()
         return sum(tokens for _, tokens in self._spent)
@@ -227,7 +227,7 @@ class LocalGate(Gate):
         most = self._limit.tokens_per_minute
         if most is None:
             return 0.0
-        left = self._spent_tokens(now_s)
+        left = self._count_tokens(now_s)
         for ended_s, tokens in self._spent:
             if left < most:
                 break
@@ -256,7 +256,7 @@ class _Permits:
     count: int
 
 
-class FleetGate(Gate):
+class FleetGate(ProviderGate):
     """The calls of one runtime, counted by its store together with those of other processes.
 
     A call needs a permit of the store. One ask brings permits for all calls that wait, and for as many as
@@ -319,7 +319,7 @@ class FleetGate(Gate):
             with suppress(AgentError):
                 self._give_back(0)
                 self._number += 1
-                await self._store.take_permits(self._told(held=0))
+                await self._store.take_permits(self._permit_ask(held=0))
 
     def _try_begin(self, clock: Clock) -> bool:
         if self._pause_s(clock) > _TICK_S:
@@ -375,9 +375,15 @@ class FleetGate(Gate):
     async def _exchange(self, clock: Clock) -> None:
         self._drop_late(clock)
         self._give_back(0 if self._is_contended else self._begun_before)
-        kept, wants, sent_s = sum(one.count for one in self._permits), len(self._line), clock.monotonic()
+        granted, wants, sent_s = (
+            sum(permit.count for permit in self._permits),
+            len(self._line),
+            clock.monotonic(),
+        )
         self._number += 1
-        ask = self._told(held=self._under_way + kept, wants=wants, ahead=max(0, self._begun_before - kept))
+        ask = self._permit_ask(
+            held=self._under_way + granted, wants=wants, ahead=max(0, self._begun_before - granted)
+        )
         self._returned, self._spent, self._pause_ms = [], 0, 0
         self._is_known = True
         try:
@@ -397,7 +403,7 @@ class FleetGate(Gate):
             for waiter in [*self._line][grant.count :]:
                 self._tell(waiter, self._reason(clock))
 
-    def _told(self, *, held: int, wants: int = 0, ahead: int = 0) -> PermitAsk:
+    def _permit_ask(self, *, held: int, wants: int = 0, ahead: int = 0) -> PermitAsk:
         limit = self._limit
         return PermitAsk(
             self._route_id,
@@ -429,7 +435,7 @@ class FleetGate(Gate):
 
     def _give_back(self, keep: int) -> None:
         """Return permits, the oldest first, but for some."""
-        excess = sum(one.count for one in self._permits) - keep
+        excess = sum(permit.count for permit in self._permits) - keep
         while excess > 0:
             excess -= self._put_back(excess)
 
@@ -444,32 +450,32 @@ class FleetGate(Gate):
         return count
 
 
-class ProviderTurn:
-    """The turn of one model call at the limit of its provider."""
+class ProviderSlot:
+    """The slot of one model call at the limit of its provider."""
 
-    def __init__(self, gate: Gate | None, clock: Clock) -> None:
+    def __init__(self, gate: ProviderGate | None, clock: Clock) -> None:
         self._gate = gate
         self._clock = clock
         self._is_open = False
         self.queued_ms: int | None = None
         """How long the call waited; None if it did not."""
 
-    def try_begin(self) -> bool:
-        """Begin the turn if nothing holds it back; return whether it has begun.
+    def try_take(self) -> bool:
+        """Take the slot if nothing holds it back; return whether it was taken.
 
         Raises:
-            Unavailable: as `Gate.try_enter`.
+            Unavailable: as `ProviderGate.try_enter`.
         """
         self._is_open = self._gate is None or self._gate.try_enter(self._clock)
         return self._is_open
 
-    async def begin(self, on_wait: OnWait) -> None:
-        """Wait for the turn; `on_wait` is called with the reason if that takes its time.
+    async def take(self, on_wait: OnWait) -> None:
+        """Wait for the slot; `on_wait` is called with the reason if that takes its time.
 
         Raises:
-            Unavailable: as `Gate.enter`.
+            Unavailable: as `ProviderGate.enter`.
         """
-        assert self._gate is not None, "without a gate no turn waits"
+        assert self._gate is not None, "without a gate no call waits"
         is_told = False
 
         def tell(reason: str) -> None:
@@ -483,8 +489,8 @@ class ProviderTurn:
         if is_told:
             self.queued_ms = int((self._clock.monotonic() - since_s) * 1_000)
 
-    def end(self, error: BaseException | None = None, *, usage: "records.Usage | None") -> None:
-        """End the turn, once, with the usage that the provider reported.
+    def free(self, error: BaseException | None = None, *, usage: "records.Usage | None") -> None:
+        """Free the slot, once, with the usage that the provider reported.
 
         A rate limit of the provider with a pause holds back all calls to it.
         """
@@ -514,7 +520,9 @@ class ProviderLimits:
             if not isinstance(cast(object, limit), ProviderLimit):
                 raise wrong(f"the limit of {route_id} must be a ProviderLimit(…), found {kind_of(limit)}")
         # Futures belong to one event loop, and a program may run several loops in turn.
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Gate]] = WeakKeyDictionary()
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, ProviderGate]] = (
+            WeakKeyDictionary()
+        )
 
     def __repr__(self) -> str:
         return f"ProviderLimits({self._limits!r})"
@@ -523,7 +531,7 @@ class ProviderLimits:
         """Return the limit of a provider; None if it has none."""
         return self._limits.get(route_id)
 
-    def gate(self, route_id: str) -> Gate:
+    def gate(self, route_id: str) -> ProviderGate:
         """Return the gate of a provider in this event loop."""
         gates = self._gates.setdefault(asyncio.get_running_loop(), {})
         if route_id not in gates:
@@ -543,19 +551,19 @@ class RuntimeLimits:
         self._limits = limits or ProviderLimits()
         self._store = store if isinstance(store, PermitStore) else None
         self._holder = holder
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, ProviderGate] = {}
 
-    def turn(self, route_id: str, clock: Clock) -> ProviderTurn:
-        """Return the turn of a call to a provider; objects without a `route_id` have no limit."""
+    def slot(self, route_id: str, clock: Clock) -> ProviderSlot:
+        """Return the slot of a call to a provider; objects without a `route_id` have no limit."""
         if route_id == OBJECT_ROUTE:
-            return ProviderTurn(None, clock)
+            return ProviderSlot(None, clock)
         if route_id not in self._gates:
             limit = self._limits.get(route_id)
             if self._store is None or limit is None:
                 self._gates[route_id] = self._limits.gate(route_id)
             else:
                 self._gates[route_id] = FleetGate(route_id, limit, self._store, self._holder)
-        return ProviderTurn(self._gates[route_id], clock)
+        return ProviderSlot(self._gates[route_id], clock)
 
     async def aclose(self) -> None:
         """Give back the permits of this runtime; no call is under way."""

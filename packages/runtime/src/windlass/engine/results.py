@@ -6,10 +6,10 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.agent.policy import decides_by_rules
-from windlass.engine.approval import timed_out
+from windlass.engine.approval import timeout_decision
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.masking import has_mask, log_failure, masked, masked_end
+from windlass.engine.masking import has_mask, is_clean_at_once, log_failure, mask_cut_text, mask_value
 from windlass.engine.model_call import whole
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, is_for_us
@@ -44,7 +44,7 @@ _LOOKED_THROUGH_MAX = 65_536
 """Characters of a failure that are searched for secrets; the rest is dropped."""
 
 
-class Results:
+class CallResults:
     """Converts outcomes of tools into call results."""
 
     def __init__(self, content: ContentStore, *, clock: Clock, redactor: Redactor) -> None:
@@ -52,89 +52,107 @@ class Results:
         self._clock = clock
         self._redactor = redactor
 
-    async def returned(self, call_id: str, outcome: ToolRun, *, duration_ms: int) -> CallReturned:
+    async def result_of(self, call_id: str, outcome: ToolRun, *, duration_ms: int) -> CallReturned:
         """Return the result of a call; secrets are masked before it is cut."""
         if not outcome.result.success:
             code = "timeout" if outcome.is_timeout else "failed"
-            return failed(call_id, code, message=self._told(outcome), duration_ms=duration_ms)
+            return failure_result(
+                call_id, code, message=self._failure_message(outcome), duration_ms=duration_ms
+            )
         output = output_of(outcome.result)
-        if is_light(output):
-            kept, text, body = self._kept(output)
+        if not outcome.is_large and is_clean_at_once(self._redactor, output):
+            safe_output, text = output, _text(output)
+            body = _body(output, text)
+        elif is_light(output):
+            safe_output, text, body = self._mask_output(output)
         else:
             # In a thread, so that masking a large output does not block the event loop.
-            kept, text, body = await in_masking_thread(lambda: self._kept(output))
+            safe_output, text, body = await in_masking_thread(lambda: self._mask_output(output))
         if body is None:
-            return _completed(call_id, kept, duration_ms)
+            return _success(call_id, safe_output, duration_ms)
         try:
             ref = await retry_store_call(lambda: self._content.put(body), self._clock)
         except AgentError:
             # The effect has happened: record its result even if all of it cannot be stored.
-            return _completed(call_id, clipped(text, "they could not be kept"), duration_ms)
+            return _success(call_id, self._clip(text, "they could not be kept"), duration_ms)
         return CallReturned(
             call_id,
             ActionStatus.COMPLETED,
-            clipped(text, "all of it is in the content store"),
+            self._clip(text, "all of it is in the content store"),
             content=content_part(ref),
             duration_ms=duration_ms,
         )
 
-    def _kept(self, output: JsonValue) -> tuple[JsonValue, str, bytes | None]:
+    def _mask_output(self, output: JsonValue) -> tuple[JsonValue, str, bytes | None]:
         """Return the masked output, its text, and its bytes if it is large."""
         text = _text(output)
         if len(text) > CONTENT_BYTES_MAX:
             return self._beginning(text), "", None
-        kept = masked(self._redactor, output)
-        if kept is not output:
-            text = _text(kept)
-        return kept, text, to_json(kept) if len(text) > TOOL_OUTPUT_CHARS_MAX else None
+        safe_output = mask_value(self._redactor, output)
+        if safe_output is not output:
+            text = _text(safe_output)
+        return safe_output, text, _body(safe_output, text)
 
-    def _told(self, outcome: ToolRun) -> str:
+    def _clip(self, text: str, where: str) -> str:
+        """Return the start and end of a long masked text, with a note of what is missing."""
+        half = TOOL_OUTPUT_CHARS_MAX // 2
+        gap = f"[… {len(text) - 2 * half:,} characters left out; {where} …]"
+        shown = f"{text[:half]}\n{gap}\n{text[-half:]}"
+        self._redactor.settle(shown)
+        return shown
+
+    def _failure_message(self, outcome: ToolRun) -> str:
         """Return the message of a failure, for the model."""
         error, result = outcome.error, outcome.result
         if isinstance(error, ToolFailed) and len(error.message) >= FAILED_CHARS_MAX:
-            return masked_end(self._redactor, error.message[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
+            return mask_cut_text(self._redactor, error.message[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
         if error is not None and not isinstance(error, ToolFailed) and not outcome.is_timeout:
             return failure_text(error, self._redactor.text)
-        told = str(result.error or result.message or "The call failed.")
-        if len(told) > _LOOKED_THROUGH_MAX:
-            return masked_end(self._redactor, told[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
-        return self._redactor.text(told)[:FAILED_CHARS_MAX]
+        message = str(result.error or result.message or "The call failed.")
+        if len(message) > _LOOKED_THROUGH_MAX:
+            return mask_cut_text(self._redactor, message[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
+        return self._redactor.text(message)[:FAILED_CHARS_MAX]
 
     def _beginning(self, text: str) -> str:
         """Return the beginning of an output that is too large to be masked and stored."""
-        shown = masked_end(self._redactor, text[:TOOL_OUTPUT_CHARS_MAX])
+        shown = mask_cut_text(self._redactor, text[:TOOL_OUTPUT_CHARS_MAX])
         left = len(text) - TOOL_OUTPUT_CHARS_MAX
         return f"{shown}\n[… {left:,} characters left out; the output is too large to be stored …]"
 
 
-def _completed(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
+def _success(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
     return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=duration_ms)
+
+
+def _body(output: JsonValue, text: str) -> bytes | None:
+    """Return the bytes of an output that is too long for the model."""
+    return to_json(output) if len(text) > TOOL_OUTPUT_CHARS_MAX else None
 
 
 def _text(output: JsonValue) -> str:
     return output if isinstance(output, str) else to_json(output).decode()
 
 
-def failed(call_id: str, code: str, *, message: str, duration_ms: int | None = None) -> CallReturned:
+def failure_result(call_id: str, code: str, *, message: str, duration_ms: int | None = None) -> CallReturned:
     """Return the result of a call that failed."""
     return CallReturned(
         call_id, ActionStatus.FAILED, None, code=code, message=whole(message), duration_ms=duration_ms
     )
 
 
-async def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
+async def read_recorded_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
     """Return the recorded arguments of a call; records never have secrets."""
     if has_mask(effect.arguments) and not tool.is_undo:
-        return failed(effect.call_id, SECRET_ARGUMENTS, message=_NOT_KEPT)
+        return failure_result(effect.call_id, SECRET_ARGUMENTS, message=_NOT_KEPT)
     try:
         return await read_arguments(tool, effect.arguments)
     except Rejected as error:
-        return failed(effect.call_id, "invalid_arguments", message=error.message)
+        return failure_result(effect.call_id, "invalid_arguments", message=error.message)
 
 
-def lost_secret(call_id: str, kept: JsonValue) -> CallRefused | None:
+def refuse_lost_secret(call_id: str, arguments: JsonValue) -> CallRefused | None:
     """Refuse a call if its arguments exist only in the journal, with a masked secret."""
-    return CallRefused(call_id, SECRET_ARGUMENTS, _NOT_KEPT) if has_mask(kept) else None
+    return CallRefused(call_id, SECRET_ARGUMENTS, _NOT_KEPT) if has_mask(arguments) else None
 
 
 def output_of(result: ToolResult) -> JsonValue:
@@ -151,13 +169,6 @@ def output_of(result: ToolResult) -> JsonValue:
     return result.data if more.keys() <= {"data"} else {**more, "success": True}
 
 
-def clipped(text: str, where: str) -> str:
-    """Return the start and end of a long text, with a note of what is missing."""
-    half = TOOL_OUTPUT_CHARS_MAX // 2
-    gap = f"[… {len(text) - 2 * half:,} characters left out; {where} …]"
-    return f"{text[:half]}\n{gap}\n{text[-half:]}"
-
-
 async def review(
     binding: Binding, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
 ) -> CallReturned:
@@ -166,13 +177,13 @@ async def review(
         # Rules apply to calls only, so every result passes.
         return returned
     try:
-        asked = binding.policy.after(call_facts(tool, arguments), returned.output)
-        decision = await await_within(asked, binding.policy_timeout_ms)
+        answer = binding.policy.after(call_facts(tool, arguments), returned.output)
+        decision = await await_within(answer, binding.policy_timeout_ms)
         if isinstance(decision, AllowDecision):
             return returned
         code, reason = decision.code, decision.reason
     except DeadlineExceeded:
-        late = timed_out(binding.policy_timeout_ms, "the model does not get it")
+        late = timeout_decision(binding.policy_timeout_ms, "the model does not get it")
         code, reason = late.code, late.reason
     except BaseException as error:  # a policy is application code: any error withholds the result
         if is_for_us(error):
@@ -180,15 +191,15 @@ async def review(
         log_failure("a policy failed", error, redactor=binding.redactor)
         code, reason = "policy.failed", f"The policy failed ({type(error).__name__})."
     message = f"The call ran; its result is withheld: {reason}"
-    return failed(returned.call_id, code, message=message, duration_ms=returned.duration_ms)
+    return failure_result(returned.call_id, code, message=message, duration_ms=returned.duration_ms)
 
 
 def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
     """Return a provider failure as an error of ours; the original message may quote the prompt."""
     if isinstance(error, AgentError):
         # Mask before cutting to the limit: a mask can be longer than the secret.
-        told = redactor.text(error.message)[:ERROR_MESSAGE_CHARS_MAX]
-        return error.info().model_copy(update={"message": told or type(error).__name__})
+        message = redactor.text(error.message)[:ERROR_MESSAGE_CHARS_MAX]
+        return error.info().model_copy(update={"message": message or type(error).__name__})
     is_passing = isinstance(error, TimeoutError | ConnectionError)
     if not is_passing:
         log_failure("the model failed", error, redactor=redactor)

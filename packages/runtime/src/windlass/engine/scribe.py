@@ -8,6 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from windlass.engine.masking import is_clean_at_once, mask_object
 from windlass.tools.calling import in_masking_thread
 from windlass.tools.results import is_light
 from windlass_harness.loop.events import Draft
@@ -21,31 +22,44 @@ class RedactingScribe:
     def __init__(self, secrets: Iterable[str] = (), *, redactor: Redactor | None = None) -> None:
         self.redactor = redactor or Redactor(secrets=tuple(secrets))
         """The redactor, also used for live events before they are recorded."""
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """Return drafts with secrets masked; the same objects if there are none."""
-        texts: list[object] = []
-        for draft in drafts:
-            texts.append(draft.data)
-            if draft.posts:
-                texts += [post.body for post in draft.posts]
-        return drafts if self.redactor.is_clean(texts) else [self._masked(draft) for draft in drafts]
+        is_clean = self.redactor.is_clean(_contents(drafts))
+        return drafts if is_clean else [self._mask_draft(draft) for draft in drafts]
 
-    async def masked(self, data: JsonObject) -> JsonObject:
+    async def mask_drafts(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Return drafts with secrets masked; large ones are masked in a thread, as in `mask_body`."""
+        contents = _contents(drafts)
+        if is_clean_at_once(self.redactor, contents):
+            return drafts
+        if is_light(contents, self.redactor.is_settled):
+            return [self._mask_draft(draft) for draft in drafts]
+        async with self._lock:
+            return await in_masking_thread(partial(self, drafts))
+
+    async def mask_body(self, data: JsonObject) -> JsonObject:
         """Return data with secrets masked; large data is masked in a thread, so the event loop goes on.
 
-        A scribe has one value in the thread at a time: the scribes of a process take turns. The redactor
-        remembers the result, so that a record made of it costs little on the event loop.
+        A scribe has one value in the thread at a time: the scribes of a process take turns.
         """
-        if is_light(data, self.redactor.is_settled):
-            return self._hidden(data)
-        async with self._turn:
-            return await in_masking_thread(partial(self._hidden, data))
+        if is_clean_at_once(self.redactor, data):
+            return data
+        async with self._lock:
+            return await mask_object(self.redactor, data)
 
-    def _masked(self, draft: Draft) -> Draft:
-        posts = tuple(replace(post, body=self._hidden(post.body)) for post in draft.posts)
-        return replace(draft, data=self._hidden(draft.data), posts=posts)
+    def _mask_draft(self, draft: Draft) -> Draft:
+        posts = tuple(replace(post, body=self._mask_data(post.body)) for post in draft.posts)
+        return replace(draft, data=self._mask_data(draft.data), posts=posts)
 
-    def _hidden(self, data: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _mask_data(self, data: dict[str, JsonValue]) -> dict[str, JsonValue]:
         return cast(dict[str, JsonValue], self.redactor.value(data))
+
+
+def _contents(drafts: Sequence[Draft]) -> list[JsonObject]:
+    contents = [draft.data for draft in drafts]
+    for draft in drafts:
+        if draft.posts:
+            contents += [post.body for post in draft.posts]
+    return contents

@@ -7,6 +7,7 @@ are kept in the content store, so that another machine can go on with them.
 
 import asyncio
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -33,7 +34,6 @@ from windlass.private_files import remove_tree
 from windlass_protocol import ContentRef, FilePart, ImagePart, JsonObject, ModelMessage, UserMessage
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import packages
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass_harness.views.runs import RunState
@@ -42,7 +42,7 @@ ATTACHMENTS: Final = "attachments"
 """The folder with the files of messages."""
 _NAME_CHARS_MAX: Final = 100
 _HANDED_OVER: Final = b"windlass file\n"
-_CONTENT_ID: Final = lazy_pattern(r"sha256:[0-9a-f]{64}")
+_CONTENT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OPEN_FOLDER: Final = _READ | getattr(os, "O_DIRECTORY", 0)
 KEPT_LEVELS_MAX: Final = 100
@@ -77,7 +77,9 @@ class Attachment:
 
     name: str
     place: str
-    """Its address, or a data URL."""
+    """Its address, a data URL, or a content id."""
+    content: ContentRef | None = None
+    """Its bytes, if they are in the content store."""
 
 
 def attachments_of(messages: Iterable[ModelMessage]) -> Iterator[Attachment]:
@@ -87,10 +89,12 @@ def attachments_of(messages: Iterable[ModelMessage]) -> Iterator[Attachment]:
             continue
         for part in message.content:
             match part:
-                case ImagePart(image=place):
-                    yield Attachment(f"image.{(part.media_type or 'image/bin').partition('/')[2]}", place)
-                case FilePart(data=place):
-                    yield Attachment(part.filename or "file", place)
+                case ImagePart(image=source):
+                    media_type = part.media_type or (part.content and part.content.media_type)
+                    name = f"image.{(media_type or 'image/bin').partition('/')[2]}"
+                    yield Attachment(name, source, part.content)
+                case FilePart(data=source):
+                    yield Attachment(part.filename or "file", source, part.content)
                 case _:
                     pass
 
@@ -131,16 +135,18 @@ class SessionSandbox:
 
     async def open(self, folder: Path | None = None) -> Sandbox:
         """Return the sandbox; see `SandboxAccess`."""
-        place = self.place
+        sandbox_place = self.place
         try:
             if folder is not None:
-                self._used = await place.adapter.open(place.spec, key=place.key, folder=folder)
+                self._used = await sandbox_place.adapter.open(
+                    sandbox_place.spec, key=sandbox_place.key, folder=folder
+                )
                 return self._used
             async with self._lock:
                 if self._own is None:
-                    found = await place.adapter.open(place.spec, key=place.key)
-                    await self._restore(found.folder)
-                    self._own = found
+                    sandbox = await sandbox_place.adapter.open(sandbox_place.spec, key=sandbox_place.key)
+                    await self._restore(sandbox.folder)
+                    self._own = sandbox
                 await self._stage(self._own)
         except Rejected as error:
             raise SandboxFailed(error.message) from None
@@ -190,15 +196,15 @@ class SessionSandbox:
 
     async def fetch(self, sandbox: Sandbox, content_id: str, path: str) -> int:
         """Write a file that a session of this family has sent; see `SandboxAccess`."""
-        found = b""
+        body = b""
         if _CONTENT_ID.fullmatch(content_id):
             with suppress(AgentError):
-                found = await self._content.get(_ref(content_id))
+                body = await self._content.get(_ref(content_id))
         head = _HANDED_OVER + self._family.encode() + b"\n"
-        if not found.startswith(head):
+        if not body.startswith(head):
             raise SandboxFailed("no file was sent under this id in this family of sessions")
-        await sandbox.write(path, found[len(head) :])
-        return len(found) - len(head)
+        await sandbox.write(path, body[len(head) :])
+        return len(body) - len(head)
 
     # attachments
 
@@ -206,17 +212,27 @@ class SessionSandbox:
         """Write the files of messages that are not there yet."""
         before = self._session.get("attachments")
         self._staged |= set(cast(list[str], before)) if isinstance(before, list) else set()
-        for one in self._attached():
-            if hash(one.place) in self._seen:
+        for attachment in self._attached():
+            if hash(attachment.place) in self._seen:
                 continue
-            self._seen.add(hash(one.place))
-            found = read_place(one.place)
-            if not isinstance(found, Inline) or len(found.raw) > SANDBOX_FILE_BYTES_MAX:
+            self._seen.add(hash(attachment.place))
+            raw = await self._read(attachment)
+            if raw is None or len(raw) > SANDBOX_FILE_BYTES_MAX:
                 continue
-            name = f"{sha256(found.raw).hexdigest()[:8]}-{_plain_name(one.name)}"
+            name = f"{sha256(raw).hexdigest()[:8]}-{_plain_name(attachment.name)}"
             if name not in self._staged:
-                await sandbox.write(f"{ATTACHMENTS}/{name}", found.raw)
+                await sandbox.write(f"{ATTACHMENTS}/{name}", raw)
                 self._staged.add(name)
+
+    async def _read(self, attachment: Attachment) -> bytes | None:
+        """Return the bytes of an attachment; None if they are elsewhere, or not stored any more."""
+        if attachment.content is None:
+            content = read_place(attachment.place)
+            return content.raw if isinstance(content, Inline) else None
+        try:
+            return await self._content.get(attachment.content)
+        except Rejected:
+            return None
 
     # files kept
 
@@ -252,21 +268,23 @@ class SessionSandbox:
         revision = max(_revision(folder), cast(int, self._session.get("revision") or 0))
         files: str | None = None
         try:
-            found = await asyncio.to_thread(_read_changed, folder, self._kept)
-            stored = await self._stored_ids()
-            bodies = {_content_id(file.body): len(file.body) for file in found or () if file.body is not None}
+            changed = await asyncio.to_thread(_read_changed, folder, self._kept)
+            stored = await self._load_content_ids()
+            bodies = {
+                _content_id(file.body): len(file.body) for file in changed or () if file.body is not None
+            }
             new = sum(size for content_id, size in bodies.items() if content_id not in stored)
-            if found is not None and self._has_room(new):
+            if changed is not None and self._has_room(new):
                 entries: list[JsonValue] = []
-                kept: dict[str, tuple[tuple[int, ...], str]] = {}
-                for one in found:
-                    content_id = one.content_id
-                    if one.body is not None:
-                        content_id = (await self._put(one.body)).content_id
-                    if one.stamp is not None:
-                        kept[one.path] = one.stamp, content_id
-                    entries.append([one.path, "link" if one.stamp is None else one.mode, content_id])
-                self._kept = kept
+                stamps: dict[str, tuple[tuple[int, ...], str]] = {}
+                for file in changed:
+                    content_id = file.content_id
+                    if file.body is not None:
+                        content_id = (await self._put(file.body)).content_id
+                    if file.stamp is not None:
+                        stamps[file.path] = file.stamp, content_id
+                    entries.append([file.path, "link" if file.stamp is None else file.mode, content_id])
+                self._kept = stamps
                 listed = to_json(entries)
                 files = (await self._put(listed)).content_id
                 self._stored += new + (0 if files == self._session.get("files") else len(listed))
@@ -277,7 +295,7 @@ class SessionSandbox:
         _set_revision(folder, revision)
         return {"revision": revision, "files": files}
 
-    async def _stored_ids(self) -> set[str]:
+    async def _load_content_ids(self) -> set[str]:
         """Return the content ids of the files that were kept last, by this process or another."""
         files = self._session.get("files")
         if self._kept or not isinstance(files, str):
@@ -306,35 +324,35 @@ class _Found:
     """The content, if it is not known."""
 
 
-def _read_changed(folder: Path, known: dict[str, tuple[tuple[int, ...], str]]) -> list[_Found] | None:
+def _read_changed(folder: Path, stamps: dict[str, tuple[tuple[int, ...], str]]) -> list[_Found] | None:
     """Return the files and links of a folder; None if they are too many or too large.
 
     Every name is opened from the handle of its folder, and never through a link. Pipes, sockets and devices
     are left out.
     """
-    found: list[_Found] = []
+    files: list[_Found] = []
     room = SANDBOX_KEPT_BYTES_MAX
     try:
         top = os.open(folder, _OPEN_FOLDER)
         for path, handle, status in _entries(top, PurePosixPath(), levels=KEPT_LEVELS_MAX):
-            if len(found) >= SANDBOX_KEPT_FILES_MAX:
+            if len(files) >= SANDBOX_KEPT_FILES_MAX:
                 return None
             # Suppressed: it was removed in the meantime.
             with suppress(FileNotFoundError):
                 if stat.S_ISLNK(status.st_mode):
                     target = os.readlink(path.name, dir_fd=handle)
                     f"{path}{target}".encode()  # only names of text are kept
-                    found.append(_Found(str(path), 0, None, target))
+                    files.append(_Found(str(path), 0, None, target))
                     room -= status.st_size
                 else:
-                    file, size = _read_one(str(path), path.name, handle, known.get(str(path)), room=room)
-                    found.append(file)
+                    file, size = _read_one(str(path), path.name, handle, stamps.get(str(path)), room=room)
+                    files.append(file)
                     room -= size
             if room < 0:
                 return None
     except (OSError, UnicodeError):
         return None
-    return found
+    return files
 
 
 def _entries(
@@ -347,7 +365,7 @@ def _entries(
     """
     try:
         with os.scandir(handle) as entries:
-            names = sorted(one.name for one in islice(entries, SANDBOX_KEPT_FILES_MAX + 1))
+            names = sorted(entry.name for entry in islice(entries, SANDBOX_KEPT_FILES_MAX + 1))
         if levels == 0 or len(names) > SANDBOX_KEPT_FILES_MAX:
             raise OSError(ELOOP, "too many levels or names in a folder")
         folders: list[str] = []
@@ -367,7 +385,7 @@ def _entries(
 
 
 def _read_one(
-    path: str, name: str, parent: int, known: tuple[tuple[int, ...], str] | None, *, room: int
+    path: str, name: str, parent: int, stamp_and_id: tuple[tuple[int, ...], str] | None, *, room: int
 ) -> tuple[_Found, int]:
     """Return a file and its size, which is read as far as there is room and one byte more."""
     path.encode("utf-8")
@@ -376,8 +394,8 @@ def _read_one(
         status = os.fstat(handle)
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         mode = stat.S_IMODE(status.st_mode) & 0o777
-        if known is not None and known[0] == stamp:
-            return _Found(path, mode, stamp, known[1]), status.st_size
+        if stamp_and_id is not None and stamp_and_id[0] == stamp:
+            return _Found(path, mode, stamp, stamp_and_id[1]), status.st_size
         # A command that still runs may change the size at any time.
         body = file.read(room + 1) if status.st_size <= room else b""
         return _Found(path, mode, stamp, "", body), max(status.st_size, len(body))
@@ -406,7 +424,7 @@ def read_list(listed: bytes) -> list[KeptFile]:
     raw = from_json(listed)
     if not isinstance(raw, list) or len(cast(list[object], raw)) > SANDBOX_KEPT_FILES_MAX:
         raise ValueError(f"their list is not one of at most {SANDBOX_KEPT_FILES_MAX:,} files")
-    entries = [_kept_file(item) for item in cast(list[object], raw)]
+    entries = [_parse_file(item) for item in cast(list[object], raw)]
     paths = {entry.path for entry in entries}
     above = {str(folder) for entry in entries for folder in PurePosixPath(entry.path).parents}
     if len(paths) < len(entries) or paths & above:
@@ -414,7 +432,7 @@ def read_list(listed: bytes) -> list[KeptFile]:
     return entries
 
 
-def _kept_file(item: object) -> KeptFile:
+def _parse_file(item: object) -> KeptFile:
     match item:
         case [str(path), "link", str(content)]:
             mode = None
@@ -431,11 +449,11 @@ def _kept_file(item: object) -> KeptFile:
 
 def _write_all(folder: Path, entries: Iterable[KeptFile], bodies: dict[str, bytes]) -> None:
     """Replace the content of a folder that no command uses."""
-    for one in folder.iterdir():
-        if one.is_dir() and not one.is_symlink():
-            remove_tree(one)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
         else:
-            one.unlink()
+            path.unlink()
     # Links last, so that no file is written through one.
     for entry in sorted(entries, key=lambda entry: entry.mode is None):
         target = folder / entry.path
@@ -466,7 +484,7 @@ def _mark(folder: Path) -> Path:
 def _plain_name(name: str) -> str:
     """Return the name of an attachment as that of a file in a folder."""
     last = name.replace("\\", "/").rpartition("/")[2]
-    plain = "".join(one if one.isalnum() or one in "._-" else "_" for one in last)
+    plain = "".join(character if character.isalnum() or character in "._-" else "_" for character in last)
     return plain.lstrip(".")[-_NAME_CHARS_MAX:] or "file"
 
 

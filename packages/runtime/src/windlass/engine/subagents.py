@@ -11,12 +11,12 @@ from windlass.agent.agent import subagent_tool
 from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
 from windlass.engine.hook_points import after_call
-from windlass.engine.results import Results, failed, review
+from windlass.engine.results import CallResults, failure_result, review
 from windlass.errors import AgentError
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool
-from windlass.tools.calling import Arguments, ToolRun
+from windlass.tools.calling import Arguments, run_of_json
 from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
@@ -29,8 +29,9 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.subagents import child_of
+from windlass_harness.views.history import Call
 from windlass_harness.views.runs import RunState
-from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolResult
+from windlass_protocol import AllowDecision, JsonObject, ModifyDecision
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
@@ -77,7 +78,7 @@ def with_subagents(answer: ModelAnswered, tools: Mapping[str, Tool[..., object]]
     return replace(answer, calls=calls)
 
 
-async def delegated(
+async def delegate(
     judged: Judged, state: LoopState, *, binding: Binding, delegator: Delegator | None
 ) -> CallJudged | CallRefused:
     """Return the decision with the child's start body, if the call is for a subagent."""
@@ -89,33 +90,34 @@ async def delegated(
         return event
     if delegator is None:
         return CallRefused(event.call_id, REFUSED, "This process cannot start subagents.", event.notes)
-    given = judged.arguments.json.get("output_schema")
+    output_schema = judged.arguments.json.get("output_schema")
     task = Task(
         run,
         child_of(run, call, name=tool.name),
         tool.delegates or binding.package.package_id,
         str(judged.arguments.json["message"]),
-        given if isinstance(given, dict) else None,
+        output_schema if isinstance(output_schema, dict) else None,
     )
     try:
         body = await delegator(task)
     except AgentError as error:
-        told = binding.redactor.text(error.message)
-        return CallRefused(event.call_id, REFUSED, f"The subagent was not started: {told}", event.notes)
-    return replace(event, delegation=Delegation(tool.name, body, parts=_parts(binding, state)))
+        message = binding.redactor.text(error.message)
+        return CallRefused(event.call_id, REFUSED, f"The subagent was not started: {message}", event.notes)
+    return replace(event, delegation=Delegation(tool.name, body, parts=_parts(binding, state, call)))
 
 
-def _parts(binding: Binding, state: LoopState) -> int:
-    """Return how many subagent calls share the remaining budget."""
-    return sum(
+def _parts(binding: Binding, state: LoopState, begun: Call) -> int:
+    """Return how many subagent calls share the remaining budget; a program may call another one later."""
+    parts = sum(
         (tool := binding.tools.get(call.tool_name)) is not None
         and tool.delegates is not None
         and state.note(call.call_id).report is None
         for call in state.session.history.open_calls()
     )
+    return parts if begun.parent_id is None else parts + 1
 
 
-async def reviewed(
+async def review_report(
     binding: Binding,
     run: RunState,
     *,
@@ -128,12 +130,11 @@ async def reviewed(
     report, output = effect.report, effect.report.output
     error = report.error or records.ActionError(code="subagent_failed", message=output)
     if report.is_error:
-        returned = failed(effect.call_id, error.code, message=error.message)
+        returned = failure_result(effect.call_id, error.code, message=error.message)
     else:
         value: JsonValue = from_json(output) if report.is_structured else output
-        results = Results(content, clock=clock, redactor=binding.redactor)
-        outcome = ToolRun(ToolResult(success=True, data=value))
-        returned = await results.returned(effect.call_id, outcome, duration_ms=0)
+        results = CallResults(content, clock=clock, redactor=binding.redactor)
+        returned = await results.result_of(effect.call_id, run_of_json(value), duration_ms=0)
         returned = replace(returned, duration_ms=None)
     made = RunTool(
         effect.call_id, effect.tool_name, effect.arguments, "", step_index=effect.step_index, attempt=1

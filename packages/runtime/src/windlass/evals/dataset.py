@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from windlass.errors import check_text, check_whole, kind_of, wrong
 from windlass.evals.scorers import Scorer, check_scorers, read_scorer, write_scorer
 from windlass.ledger.goals import read_records
-from windlass.runtime.core import CoreRuntime
+from windlass.runtime.compose import AgentRuntime
 from windlass_harness.ledger.tapes import Tape, read_tape
 from windlass_protocol import CodecError, CodecLimits, JsonObject, canonical
 from windlass_protocol.frozen import sealed
@@ -246,7 +246,7 @@ class Dataset:
     # recorded runs
 
     @classmethod
-    async def from_runs(cls, name: str, run_ids: Iterable[str], *, runtime: CoreRuntime) -> Self:
+    async def from_runs(cls, name: str, run_ids: Iterable[str], *, runtime: AgentRuntime) -> Self:
         """Take a case from each recorded run: its message, and its answer as the one expected.
 
         A run that continued a session becomes a conversation of the messages up to it.
@@ -258,7 +258,7 @@ class Dataset:
         return cls(name, [await case_of_run(run_id, runtime=runtime) for run_id in dict.fromkeys(run_ids)])
 
 
-async def case_of_run(run_id: str, *, runtime: CoreRuntime, needs_answer: bool = True) -> Case:
+async def case_of_run(run_id: str, *, runtime: AgentRuntime, needs_answer: bool = True) -> Case:
     """Return the case of a recorded run; see `Dataset.from_runs`.
 
     Without `needs_answer`, a run that has no answer is a case without an expected one.

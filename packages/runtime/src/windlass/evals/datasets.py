@@ -31,9 +31,10 @@ from windlass.evals.dataset import (
 )
 from windlass.evals.results import keep_document
 from windlass.limits import WRITES_MAX
-from windlass.ports.store import Document, Store
-from windlass.refusals import check_part, contended, missing_port, refused_change, unknown_document
-from windlass.runtime.core import CoreRuntime
+from windlass.ports.documents import Document
+from windlass.ports.store import Store
+from windlass.refusals import change_conflict, check_part, missing_port, too_many_writers, unknown_document
+from windlass.runtime.compose import AgentRuntime
 from windlass_protocol import EvalDataset, EvalDatasetCase, JsonObject, canonical
 
 DATASET: Final = "dataset"
@@ -58,10 +59,10 @@ class CaseChanges(TypedDict, total=False):
 class Datasets:
     """The data sets of one owner in a store; with `owner` None, those without an owner."""
 
-    def __init__(self, runtime: CoreRuntime, *, owner: str | None = None) -> None:
-        if runtime.ports.store is None:
+    def __init__(self, runtime: AgentRuntime, *, owner: str | None = None) -> None:
+        if runtime.core.ports.store is None:
             raise missing_port("run journal")
-        self._store: Store = runtime.ports.store
+        self._store: Store = runtime.core.ports.store
         self._runtime = runtime
         self._owner = owner
         self._mine = f"{_hash('' if owner is None else f'={owner}')}/"
@@ -153,7 +154,7 @@ class Datasets:
         version_of_data({"cases": [data]})  # refuses a case that is too large
         document = next((candidate for candidate in documents if candidate.name == document_name), None)
         if document is not None and document.body["case"] != data:
-            raise refused_change(
+            raise change_conflict(
                 f"data set {name} has another case named {case.name}: change it, or use another name"
             )
         if document is None:
@@ -203,7 +204,7 @@ class Datasets:
                 continue
             await self._settle(name, scorers=None)
             return _case_info(after)
-        raise contended(f"data set {name}")
+        raise too_many_writers(f"data set {name}")
 
     async def remove(self, name: str, case: str) -> None:
         """Remove a case.
@@ -241,7 +242,7 @@ class Datasets:
             CASE, self._document_name(name, check_title(case, "the name of a case"))
         )
         if document is None:
-            raise refused_change(f"data set {name} has no case {case}")
+            raise change_conflict(f"data set {name} has no case {case}")
         return document
 
     async def _cases(self, name: str) -> builtins.list[Document]:
@@ -279,7 +280,7 @@ class Datasets:
             )
             if document is not None and facts["hash"] == old["hash"]:
                 return _info(document)
-            now = moment(self._runtime.ports.machine.clock).at
+            now = moment(self._runtime.core.ports.machine.clock).at
             body: JsonObject = {**facts, "cases": len(cases), "at": old.get("at", now), "changedAt": now}
             new = Document(DATASET, document_name, 1 if document is None else document.revision + 1, body)
             try:
@@ -287,7 +288,7 @@ class Datasets:
             except Conflict:
                 continue
             return _info(new)
-        raise contended(f"data set {name}")
+        raise too_many_writers(f"data set {name}")
 
     async def _drop(self, document: Document) -> None:
         current: Document | None = document
@@ -298,11 +299,11 @@ class Datasets:
                 current = await self._store.document(document.kind, document.name)
                 if current is None:
                     return None
-        raise contended("the data set")
+        raise too_many_writers("the data set")
 
     async def _mask(self, data: JsonObject) -> JsonObject:
         # A document is as durable as a record, so it must not hold a secret either.
-        return await self._runtime.ports.scribe.masked(data)
+        return await self._runtime.core.ports.scribe.mask_body(data)
 
     def _prefix(self, name: str) -> str:
         return f"{_hash(f'{self._mine}{name}')}/"

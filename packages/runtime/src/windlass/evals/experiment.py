@@ -19,22 +19,23 @@ from windlass.agent.agent import Agent, AnyAgent
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
-from windlass.evals.results import ExperimentResult, Gate, Results
+from windlass.evals.results import COSTS, ExperimentResult, Gate, Results
 from windlass.evals.scorers import Scored, Scorer, check_scorers, model_name, score_with, write_scorer
 from windlass.ledger.builder import Builder
 from windlass.ledger.changes import version_of
-from windlass.ledger.goals import JUDGE, Judge, Judgement, attempt_of, judge_agent, read_records
+from windlass.ledger.goals import JUDGE, Judge, Judgement, Limit, attempt_of, judge_agent, read_records
 from windlass.ledger.replays import OUTPUT_CHARS_MAX, Player, rehearsal
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_id, check_part, no_value
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.executors import check_priced
 from windlass.runtime.registry import register_agent
 from windlass.runtime.requests import Approval, Interrupted, Question
 from windlass.tools.context import ToolContext
 from windlass_harness.ledger.goals import Attempt, run_tokens, score
 from windlass_harness.ledger.tapes import read_tape
-from windlass_harness.loop.events import joined, within_limit
+from windlass_harness.loop.events import join_ids, within_limit
 from windlass_protocol import (
     DecisionRun,
     EvalCase,
@@ -146,23 +147,34 @@ class Experiment:
         Raises:
             Rejected: a measure is unknown.
         """
+        for gate in gates:
+            gate.check_measure(self._all_scorers)
+
+    @property
+    def _all_scorers(self) -> list[Scorer]:
         scorers = [*self.dataset.scorers, *self.scorers]
         for case in self.dataset.cases:
             scorers += case.scorers
-        for gate in gates:
-            gate.check_measure(scorers)
+        return scorers
 
-    async def run(self, runtime: AgentRuntime, *, progress: Progress | None = None) -> ExperimentResult:
+    async def run(
+        self, runtime: AgentRuntime, *, gates: Sequence[Gate] = (), progress: Progress | None = None
+    ) -> ExperimentResult:
         """Run all cases and score them; return the result, which is also kept in the store.
 
-        After a crash, the same call continues: runs that have ended are not repeated.
+        After a crash, the same call continues: runs that have ended are not repeated. `gates` are what the
+        result will be checked by.
 
         Raises:
-            Rejected: the runtime has no agent of this name.
+            Rejected: the runtime has no agent of this name; or a gate or a scorer is about the cost, and a
+                model of the agent has no price.
             Conflict: the id was used for another version of the agent, or for other inputs.
             AgentError: a run could not be started, or the store is away.
         """
-        return await _Work(self, runtime).all(progress)
+        is_cost_limited = any(gate.measure in COSTS for gate in gates) or any(
+            isinstance(scorer, Limit) and scorer.measure == "cost_micros" for scorer in self._all_scorers
+        )
+        return await _Work(self, runtime).all(progress, is_cost_limited=is_cost_limited)
 
 
 class _Work:
@@ -185,7 +197,7 @@ class _Work:
     def _find_agent(self, agent: AnyAgent | str) -> AnyAgent:
         if not isinstance(agent, str):
             return agent
-        registered = self._runtime.ports.registry.agent(agent)
+        registered = self._runtime.core.ports.registry.agent(agent)
         if registered is None or registered.agent is None:
             raise wrong(
                 f"the runtime has no agent {agent}: open it with this agent, or give the agent itself"
@@ -194,12 +206,24 @@ class _Work:
 
     def _ensure_registered(self, agent: AnyAgent) -> str:
         """Return the name of an agent in the runtime; another version of one gets a name of its own."""
-        registered = self._runtime.ports.registry.agent(agent.agent_id)
+        registered = self._runtime.core.ports.registry.agent(agent.agent_id)
         if registered is not None and registered.is_of(agent):
             return agent.name
         name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
         self._register(replace(agent, name=name))
         return name
+
+    def _check_priced(self, agent: AnyAgent) -> None:
+        """Refuse the experiment before anything is paid for if the cost would not be known."""
+        ports = self._runtime.core.ports
+        registered = ports.registry.agent(agent.agent_id)
+        if registered is None or not registered.is_of(agent):
+            registry = ports.registry.copy()
+            registry.add(register_agent(agent), replace=True)
+            ports = replace(ports, registry=registry)
+        registered = ports.registry.agent(agent.agent_id)
+        assert registered is not None, "the agent was registered"
+        check_priced(ports, registered.package, "the experiment is judged by its cost")
 
     def _pin(self) -> JsonObject:
         plan = self._plan
@@ -217,8 +241,10 @@ class _Work:
         name = "".join(char if char.isascii() and char.isalnum() else "-" for char in self._plan.dataset.name)
         return f"eval-{name[:_SLUG_CHARS_MAX]}-{sha256(canonical(self._pin())).hexdigest()[:12]}"
 
-    async def all(self, progress: Progress | None) -> ExperimentResult:
+    async def all(self, progress: Progress | None, *, is_cost_limited: bool) -> ExperimentResult:
         plan, cases = self._plan, self._plan.dataset.cases
+        if is_cost_limited and self._agent is not None:
+            self._check_priced(self._agent)
         results = Results(self._runtime)
         info = await results.begin(await self._info(), self._pin())
         if self._agent is not None:
@@ -268,14 +294,14 @@ class _Work:
             repeats=plan.repeats,
             tools=EvalTools.RECORDED if self._agent is None else EvalTools(plan.tools),
             owner=plan.owner,
-            at=moment(self._runtime.ports.machine.clock).at,
+            at=moment(self._runtime.core.ports.machine.clock).at,
             cases=len(dataset.cases),
             attempts=0,
             passed=0,
         )
 
     def _case_id(self, case: Case, repeat: int) -> str:
-        return joined(self._id, case.name, str(repeat))
+        return join_ids(self._id, case.name, str(repeat))
 
     # tools that answer from the record
 
@@ -317,7 +343,7 @@ class _Work:
         return run_ids
 
     def _register(self, agent: AnyAgent) -> None:
-        self._runtime.ports.registry.add(register_agent(agent), replace=True)
+        self._runtime.core.ports.registry.add(register_agent(agent), replace=True)
 
     # attempts
 
@@ -331,7 +357,7 @@ class _Work:
         attempts = [await attempt_of(self._runtime, run_id) for run_id in run_ids]
         attempt = replace(_together(attempts), expected=case.expected, metadata=case.metadata)
         if self._agent is not None and not attempt.has_completed:
-            ended = await self._runtime.run_result(run_ids[-1])
+            ended = await self._runtime.handle(run_ids[-1]).wait()
             reason = ended.reason if ended.error is None else ended.error.message
             attempt = replace(attempt, error=reason or "")
         judged: dict[str, str] = {}
@@ -377,7 +403,7 @@ class _Work:
             if message is None:
                 break
             run_id = _turn_id(case, case_id, turn)
-            handle = await self._runtime.start(
+            handle = await self._runtime.start_run(
                 self._actor,
                 message,
                 run_id=run_id,
@@ -389,7 +415,7 @@ class _Work:
             run_ids.append(run_id)
             async for request in handle.requests():
                 await self._answer(request, talk, case_id=case_id)
-            result = cast(RunResult, await self._runtime.run_result(run_id))
+            result = cast(RunResult, await self._runtime.handle(run_id).wait())
             answer = result.output or ""
             if result.status is not RunStatus.COMPLETED:
                 break
@@ -464,7 +490,7 @@ class _Work:
         Raises:
             AgentError: it gave none.
         """
-        handle = await self._runtime.start(
+        handle = await self._runtime.start_run(
             agent,
             message,
             run_id=run_id,

@@ -51,7 +51,7 @@ def windlass_eval(request: pytest.FixtureRequest) -> ExperimentResult:
     try:
         dataset = data if isinstance(data, Dataset) else Dataset.load(folder / data)
         plan = Experiment(dataset, agent, **options)
-        plan.check_gates(one if isinstance(one, Gate) else Gate.read(one) for one in gates)
+        plan.check_gates(gate if isinstance(gate, Gate) else Gate.read(gate) for gate in gates)
     except (Rejected, TypeError) as error:  # a mark with a mistake: its traceback would show our code alone
         pytest.fail(f"@pytest.mark.{_MARK}: {error}", pytrace=False)
 
@@ -63,13 +63,13 @@ def windlass_eval(request: pytest.FixtureRequest) -> ExperimentResult:
         async with runtime:
             return await plan.run(runtime)
 
-    found = asyncio.run(main())
-    missed = [one for one in map(found.check, gates) if not one.is_met]
+    results = asyncio.run(main())
+    missed = [check for check in map(results.check, gates) if not check.is_met]
     if missed:
-        told = [
-            f"{one.gate} is not met: {'not known' if one.found is None else f'{one.found:g}'}"
-            for one in missed
+        lines = [
+            f"{check.gate} is not met: {'not known' if check.found is None else f'{check.found:g}'}"
+            for check in missed
         ]
-        cases = [f"{one.name}: {one.why or one.status.value}" for one in found.failed]
-        pytest.fail("\n".join([*told, *cases]), pytrace=False)
-    return found
+        cases = [f"{attempt.name}: {attempt.why or attempt.status.value}" for attempt in results.failed]
+        pytest.fail("\n".join([*lines, *cases]), pytrace=False)
+    return results

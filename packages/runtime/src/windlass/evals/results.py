@@ -1,6 +1,7 @@
 """Results of experiments: kept in the store, summed up, compared, gated, and written as JUnit XML."""
 
 import builtins
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
@@ -10,12 +11,13 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from windlass.catalog.reading import Page, check_limit
 from windlass.engine.clocks import moment
-from windlass.errors import Conflict, Rejected, meant, wrong
+from windlass.errors import Conflict, Rejected, near_names, wrong
 from windlass.evals.scorers import KINDS, Scorer
 from windlass.limits import WRITES_MAX
-from windlass.ports.store import Document, Store
-from windlass.refusals import contended, missing_port, refused_change, unknown_document
-from windlass.runtime.core import CoreRuntime
+from windlass.ports.documents import Document
+from windlass.ports.store import Store
+from windlass.refusals import change_conflict, missing_port, too_many_writers, unknown_document
+from windlass.runtime.compose import AgentRuntime
 from windlass_harness.ledger.versions import Sample, compare_attempts, mean, rate
 from windlass_harness.times import ms_of
 from windlass_protocol import (
@@ -28,7 +30,6 @@ from windlass_protocol import (
     JsonObject,
 )
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 EXPERIMENT: Final = "experiment"
 """The kind of the document of an experiment."""
@@ -38,23 +39,24 @@ LOOKED_AT_MAX: Final = 2_000
 """Experiments that one call of `Results.list` looks at."""
 ATTEMPT: Final = "experiment-case"
 """The kind of the document of an attempt at a case."""
+COSTS: Final = ("cost", "cost_total")
 MEASURES: Final = ("pass_rate", "cost", "cost_total", "duration", "tokens", "steps")
 """The measures of every experiment, beside the scores of its scorers."""
 MICROS: Final = 1_000_000
 _PAGE: Final = 200
 _LISTED_FIELDS: Final = ("id", "owner", "agentId", "dataset")
-_LISTED_NAME: Final = lazy_pattern(r"[0-9]{13}/[0-9a-f]{24}")
+_LISTED_NAME: Final = re.compile(r"[0-9]{13}/[0-9a-f]{24}")
 _MS_MAX: Final = 9_999_999_999_999
-_GATE: Final = lazy_pattern(r"\s*(.+?)(\.low|\.high)?\s*(>=|<=|==|>|<)\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*")
+_GATE: Final = re.compile(r"\s*(.+?)(\.low|\.high)?\s*(>=|<=|==|>|<)\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*")
 
 
 class Results:
     """The experiments of a store."""
 
-    def __init__(self, runtime: CoreRuntime) -> None:
-        if runtime.ports.store is None:
+    def __init__(self, runtime: AgentRuntime) -> None:
+        if runtime.core.ports.store is None:
             raise missing_port("run journal")
-        self._store: Store = runtime.ports.store
+        self._store: Store = runtime.core.ports.store
         self._runtime = runtime
 
     async def begin(self, info: EvalExperiment, pin: JsonObject) -> EvalExperiment:
@@ -69,7 +71,7 @@ class Results:
                 name for name, value in pin.items() if _object(document.body["pin"]).get(name) != value
             ]
             if differs:
-                raise refused_change(
+                raise change_conflict(
                     f"experiment {info.id} was begun with another {' and '.join(differs)}: "
                     "give this one another experiment_id, or leave it out"
                 )
@@ -87,7 +89,7 @@ class Results:
 
     async def end(self, info: EvalExperiment, cases: Sequence[EvalCase]) -> "ExperimentResult":
         """Write the sums of an experiment; return its result."""
-        ended = {"endedAt": moment(self._runtime.ports.machine.clock).at}
+        ended = {"endedAt": moment(self._runtime.core.ports.machine.clock).at}
         whole = EvalExperiment.model_validate({**_data(info), **ended, **_sums(cases)})
         document = await self._store.document(EXPERIMENT, info.id)
         pin = {} if document is None else _object(document.body["pin"])
@@ -179,16 +181,16 @@ class Results:
         await keep_document(self._runtime, kind, name, body)
 
 
-async def keep_document(runtime: CoreRuntime, kind: str, name: str, body: JsonObject) -> None:
+async def keep_document(runtime: AgentRuntime, kind: str, name: str, body: JsonObject) -> None:
     """Write a document with its secrets masked; an equal one stays as it is.
 
     Raises:
         Unavailable: other processes change the document all the time.
     """
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None, "checked by its callers"
     # A document is as durable as a record, so it must not hold a secret either.
-    hidden = await runtime.ports.scribe.masked(body)
+    hidden = await runtime.core.ports.scribe.mask_body(body)
     for _ in range(WRITES_MAX):
         document = await store.document(kind, name)
         revision = 1 if document is None else document.revision + 1
@@ -198,7 +200,7 @@ async def keep_document(runtime: CoreRuntime, kind: str, name: str, body: JsonOb
         except Conflict:
             continue
         return
-    raise contended(f"{kind} {name}")
+    raise too_many_writers(f"{kind} {name}")
 
 
 def _object(value: object) -> JsonObject:
@@ -284,7 +286,7 @@ def _mean(attempts: Sequence[EvalCase], field: str) -> float | None:
 
 def _unknown_measure(name: str, scores: Iterable[str]) -> Rejected:
     measures = (*MEASURES, *scores)
-    return wrong(f"unknown measure {name!r}; there are {', '.join(measures)}{meant([name], measures)}")
+    return wrong(f"unknown measure {name!r}; there are {', '.join(measures)}{near_names([name], measures)}")
 
 
 def _costs(attempts: Sequence[EvalCase]) -> list[int] | None:

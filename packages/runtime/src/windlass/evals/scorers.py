@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 from typing_extensions import TypeIs
 
 from windlass.agent.loading import load
-from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, meant, wrong
+from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, near_names, wrong
 from windlass.ledger.goals import (
     EXPECTED,
     KINDS,
@@ -35,7 +35,7 @@ from windlass.ledger.goals import (
     PolicyOutcome,
     verdict_of,
 )
-from windlass_harness.ledger.goals import Attempt, Verdict, measured, run_tokens
+from windlass_harness.ledger.goals import Attempt, CriterionVerdict, measure_run, run_tokens
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
 
@@ -105,7 +105,7 @@ def check_scorers(value: object, where: str) -> tuple[Scorer, ...]:
 class Scored:
     """A verdict of a scorer; an evaluator of pydantic-evals may give several."""
 
-    verdict: Verdict
+    verdict: CriterionVerdict
     is_counted: bool = True
     """Whether it decides if the case passes: a number or a label of pydantic-evals does not."""
 
@@ -122,15 +122,15 @@ async def score_with(
             async with asyncio.timeout(limit_s):
                 return await _evaluate(scorer, attempt, case=case, inputs=inputs)
         except TimeoutError:
-            return [Scored(Verdict(name, 0.0, _LATE))]
+            return [Scored(CriterionVerdict(name, 0.0, _LATE))]
     try:
         async with asyncio.timeout(limit_s):
             verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask_judge=ask)
     except TimeoutError:
-        verdict = Verdict(scorer.name, 0.0, _LATE, scorer.weight)
+        verdict = CriterionVerdict(scorer.name, 0.0, _LATE, scorer.weight)
     except AgentError as error:
         # The judgement is a run that has ended: the next attempt at the experiment would find it again.
-        verdict = Verdict(scorer.name, 0.0, f"no verdict: {error.message}", scorer.weight)
+        verdict = CriterionVerdict(scorer.name, 0.0, f"no verdict: {error.message}", scorer.weight)
     return [] if verdict is None else [Scored(verdict)]
 
 
@@ -150,7 +150,7 @@ async def _evaluate(evaluator: Evaluator, attempt: Attempt, *, case: str, inputs
         metrics={
             "steps": attempt.steps,
             "tokens": run_tokens(attempt.run) or 0,
-            "cost": measured(attempt, "cost_micros") / 1_000_000,
+            "cost": measure_run(attempt, "cost_micros") / 1_000_000,
         },
     )
     name = evaluator.get_default_evaluation_name()
@@ -161,7 +161,7 @@ async def _evaluate(evaluator: Evaluator, attempt: Attempt, *, case: str, inputs
     except BaseException as error:  # code of others: any exception counts as failed
         if is_for_us(error):
             raise
-        return [Scored(Verdict(name, 0.0, f"the evaluator failed with {type(error).__name__}"))]
+        return [Scored(CriterionVerdict(name, 0.0, f"the evaluator failed with {type(error).__name__}"))]
     many = cast("Mapping[str, object]", outcome) if isinstance(outcome, Mapping) else {name: outcome}
     return [_score_outcome(str(key), value) for key, value in many.items()]
 
@@ -171,12 +171,14 @@ def _score_outcome(name: str, outcome: object) -> Scored:
     value = _storable(getattr(outcome, "value", outcome))
     name, why = str(_storable(name)), str(_storable(getattr(outcome, "reason", None) or ""))
     if isinstance(value, bool):
-        return Scored(Verdict(name, float(value), why))
+        return Scored(CriterionVerdict(name, float(value), why))
     if isinstance(value, int | float) and abs(value) <= SCORE_MAX:
-        return Scored(Verdict(name, float(value), why), is_counted=False)
+        return Scored(CriterionVerdict(name, float(value), why), is_counted=False)
     if isinstance(value, str):
-        return Scored(Verdict(name, 1.0, f"{value}: {why}" if why else value), is_counted=False)
-    return Scored(Verdict(name, 0.0, f"the evaluator gave {kind_of(value)}: expected a bool, number or text"))
+        return Scored(CriterionVerdict(name, 1.0, f"{value}: {why}" if why else value), is_counted=False)
+    return Scored(
+        CriterionVerdict(name, 0.0, f"the evaluator gave {kind_of(value)}: expected a bool, number or text")
+    )
 
 
 def _storable(value: object) -> object:
@@ -334,7 +336,7 @@ def _load_evaluator(spec: JsonValue, name: str, *, where: str, custom: Sequence[
         raise wrong(f"{unknown}, and with pydantic-evals its evaluators: {install_hint('evals')}") from None
     names = (*_READ, *evaluators.__all__)
     if name not in names and not custom:  # a custom class may have another name in files
-        raise wrong(f"{unknown}, and the evaluators of pydantic-evals{meant([name], names)}")
+        raise wrong(f"{unknown}, and the evaluators of pydantic-evals{near_names([name], names)}")
     case: JsonObject = {"name": "case", "inputs": "", "evaluators": [spec]}
     try:
         dataset = Dataset[JsonValue, JsonValue, JsonValue].from_dict(

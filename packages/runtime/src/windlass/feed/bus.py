@@ -9,7 +9,7 @@ from typing import Final
 from weakref import ReferenceType, ref
 
 from windlass.errors import AgentError, kind_of
-from windlass.feed.cursors import EVENTS_PER_READ, checked_id
+from windlass.feed.cursors import EVENTS_PER_READ, id_cursor
 from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
 from windlass.feed.overflow import QueuedSubscription
 from windlass.feed.subscription import (
@@ -27,6 +27,7 @@ from windlass.feed.subscription import (
     replaces_deltas,
 )
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
+from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
 from windlass.ports.feed import (
     DEFAULT_OPTIONS,
@@ -34,12 +35,12 @@ from windlass.ports.feed import (
     EventStream,
     FeedStore,
     StreamOptions,
-    refused,
+    bad_subscription,
 )
-from windlass.ports.store import RunRow
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
+from windlass_protocol.generated.records import ActionResult
 
 _STORED: Final = StreamOptions(follow=False, with_live=False)
 _NEWEST_RECORDS: Final = 16
@@ -141,7 +142,7 @@ class Feed:
         self, session_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
         """Subscribe to a session, which need not exist yet."""
-        start = checked_id(lambda name: SessionCursor(session_id=name, seq=0), session_id)
+        start = id_cursor(lambda name: SessionCursor(session_id=name, seq=0), session_id)
         line = SessionRecords(self._store, session_id)
         return self._stream(line, cursor, start=start, options=options)
 
@@ -155,7 +156,7 @@ class Feed:
         row: RunRow | None = None,
     ) -> EventStream:
         """Subscribe to a run; `until_terminal` ends the stream after the terminal event."""
-        start = checked_id(lambda name: RunCursor(run_id=name, seq=0), run_id)
+        start = id_cursor(lambda name: RunCursor(run_id=name, seq=0), run_id)
         chosen = RecordFilter(partial(_of_run, run_id))
         line = RunRecords(self._store, run_id, chosen=chosen, until_terminal=until_terminal, row=row)
         return self._stream(line, cursor, start=start, options=options, until_terminal=until_terminal)
@@ -164,7 +165,7 @@ class Feed:
         self, agent_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
         """Subscribe to all runs of an agent."""
-        start = checked_id(lambda name: AgentCursor(agent_id=name, position=0), agent_id)
+        start = id_cursor(lambda name: AgentCursor(agent_id=name, position=0), agent_id)
         chosen = RecordFilter(partial(_of_agent, agent_id))
         line = StoreRecords(self._store, chosen=chosen, floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
@@ -246,7 +247,7 @@ class Feed:
         """Return the step of a session that is open for deltas."""
         return self._live.get(session_id)
 
-    def stirred(self, key: str, stamp: int) -> Iterable[LiveStep]:
+    def live_steps(self, key: str, stamp: int) -> Iterable[LiveStep]:
         """Return the open steps of a topic with deltas after the stamp."""
         if key != EVERYTHING:
             step = self.open_step(key)
@@ -256,6 +257,10 @@ class Feed:
     def now(self) -> str:
         """Return the current time, as the timestamp of deltas."""
         return f"{self._clock.now().replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+    async def pause(self, seconds: float) -> None:
+        """Return once that many seconds have passed."""
+        await self._clock.sleep(seconds)
 
     @property
     def topic_count(self) -> int:
@@ -332,7 +337,7 @@ class Feed:
             pieces = step.pieces
             if record.seq <= step.started.seq or pieces is None:
                 continue
-            if record.type == "action.result":
+            if record.type == ActionResult.TYPE:
                 pieces.forget("action.partial", _call_id(record))
             elif replaces_deltas(record):
                 if pieces.next_index > pieces.base:
@@ -364,9 +369,9 @@ def _check_scope(cursor: Cursor, start: Cursor) -> None:
     """Refuse a cursor of another stream."""
     scope = getattr(cursor, "scope", None)
     if scope is None:
-        raise refused(f"not a cursor: expected the cursor of a stream, found {kind_of(cursor)}")
+        raise bad_subscription(f"not a cursor: expected the cursor of a stream, found {kind_of(cursor)}")
     if scope != start.scope:
-        raise refused(f"cursor of another scope: expected {start.scope}, found {scope}")
+        raise bad_subscription(f"cursor of another scope: expected {start.scope}, found {scope}")
     for name in ("session_id", "run_id", "agent_id", "fingerprint"):
         if getattr(cursor, name, None) != getattr(start, name, None):
-            raise refused(f"cursor of another {start.scope}: expected the cursor of this one")
+            raise bad_subscription(f"cursor of another {start.scope}: expected the cursor of this one")

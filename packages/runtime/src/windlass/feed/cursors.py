@@ -8,9 +8,9 @@ from typing import Final, assert_never
 
 from pydantic import ValidationError
 
-from windlass.ports.feed import refused
+from windlass.ports.feed import bad_subscription
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
-from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.generated.records import StepStarted
 from windlass_protocol.unchecked import changed
 
 EVENTS_PER_READ: Final = 256
@@ -31,7 +31,7 @@ ENCODED_IDS_MAX: Final = 4_096
 CURSOR_CHARS_MAX: Final = 3_000
 """Characters of a cursor as text; the longest id of 512 characters fits."""
 
-_TEXT: Final = lazy_pattern(
+_TEXT: Final = re.compile(
     r"(?P<scope>[asrgf])(?:\.(?P<name>[A-Za-z0-9_-]{2,}))?"
     r"\.(?P<place>0|[1-9][0-9]{0,15})(?:\.i(?P<index>0|[1-9][0-9]{0,15}))?"
 )
@@ -72,7 +72,7 @@ class ReaderPosition:
             self.order = order
         if event.index is not None:
             self._index = event.index + 1
-        elif event.type == "step.started":
+        elif event.type == StepStarted.TYPE:
             self._index = None
 
     def cursor(self, order: int) -> Cursor:
@@ -120,7 +120,7 @@ def decode_cursor(text: str) -> Cursor:
         Rejected: it is not a text that `encode_cursor` returns.
     """
     if len(text) > CURSOR_CHARS_MAX:
-        raise refused(f"cursor too long: {len(text):,} characters, limit {CURSOR_CHARS_MAX:,}")
+        raise bad_subscription(f"cursor too long: {len(text):,} characters, limit {CURSOR_CHARS_MAX:,}")
     match = _TEXT.fullmatch(text)
     try:
         cursor = None if match is None else _read(match)
@@ -128,24 +128,24 @@ def decode_cursor(text: str) -> Cursor:
         cursor = None
     # Accept only the canonical text: each cursor has exactly one.
     if cursor is None or encode_cursor(cursor) != text:
-        raise refused("not a cursor: expected the text that encode_cursor(stream.cursor) returned")
+        raise bad_subscription("not a cursor: expected the text that encode_cursor(stream.cursor) returned")
     return cursor
 
 
-def checked_id(make: Callable[[str], Cursor], name: str) -> Cursor:
+def id_cursor(make: Callable[[str], Cursor], name: str) -> Cursor:
     """Return a cursor for an id; Rejected if the id is invalid."""
     try:
         return make(name)
     except ValidationError:
         pass
-    raise refused("not an id: expected 1 to 512 characters, none of them a control character")
+    raise bad_subscription("not an id: expected 1 to 512 characters, none of them a control character")
 
 
-def _read(found: re.Match[str]) -> Cursor | None:
-    name = None if found["name"] is None else urlsafe_b64decode(found["name"] + "==")
-    number = int(found["place"])
-    index = None if found["index"] is None else int(found["index"])
-    match found["scope"], name:
+def _read(match: re.Match[str]) -> Cursor | None:
+    name = None if match["name"] is None else urlsafe_b64decode(match["name"] + "==")
+    number = int(match["place"])
+    index = None if match["index"] is None else int(match["index"])
+    match match["scope"], name:
         case "a", None:
             return AllCursor(position=number)
         case "s", bytes():

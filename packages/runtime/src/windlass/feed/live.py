@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
 from windlass_harness.record import Record
 from windlass_protocol import Event, EventMeta, JsonObject
+from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import frozen
 from windlass_protocol.unchecked import unchecked
 
@@ -32,13 +33,13 @@ def show(record: Record) -> Event:
 
 
 def show_delta(
-    started: Record, event_type: str, *, data: dict[str, JsonValue], place: tuple[int, int], at: str
+    started: Record, event_type: str, *, data: dict[str, JsonValue], position: tuple[int, int], at: str
 ) -> Event:
     """Return a live delta of a step.
 
-    `place` is the sequence number of the record before it, and its index in the step.
+    `position` is the sequence number of the record before it, and its index in the step.
     """
-    seq, index = place
+    seq, index = position
     return _event(started, event_type, meta=_meta(started, at), data=data, index=index, seq=seq)
 
 
@@ -63,7 +64,7 @@ def _event(
 ) -> Event:
     values: dict[str, object] = {
         "type": event_type,
-        "meta": unchecked(EventMeta, meta, given=_META_FIELDS),
+        "meta": unchecked(EventMeta, meta, set_fields=_META_FIELDS),
         "data": data,
         "session_id": record.session_id,
         "seq": record.seq if seq is None else seq,
@@ -71,7 +72,7 @@ def _event(
         "run_id": record.run_id,
         "agent_id": record.agent_id,
     }
-    return unchecked(Event, values, given=_EVENT_FIELDS)
+    return unchecked(Event, values, set_fields=_EVENT_FIELDS)
 
 
 PART_BYTES: Final = 64
@@ -231,12 +232,12 @@ class StepDeltas:
                     begun.add((kind.type, call))
                     data[kind.so_far] = data[kind.field]
             index = self.base + at_piece - 1
-            yield show_delta(self.started, event_type, data=data, place=(seq, index), at=at)
+            yield show_delta(self.started, event_type, data=data, position=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
         data: JsonObject = {kind.field: "".join(texts), **place_of(self.started)}
         if call is not None:
-            data |= named(call)
+            data |= call_fields(call)
         return data
 
 
@@ -253,10 +254,15 @@ def place_of(started: Record) -> JsonObject:
     return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
 
 
-def named(call: Call) -> JsonObject:
+class _CallFields(Part, frozen=True, kw_only=True):
+    call_id: str
+    tool_name: str | None = None
+
+
+def call_fields(call: Call) -> JsonObject:
     """Return the call fields that a delta carries."""
     call_id, tool_name = call
-    return {"callId": call_id} if tool_name is None else {"callId": call_id, "toolName": tool_name}
+    return data_of(_CallFields(call_id=call_id, tool_name=tool_name))
 
 
 class LiveStep:
@@ -298,7 +304,7 @@ class LiveStep:
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
         """Show a partial result of a running call."""
-        data: JsonObject = {"output": output, **place_of(self.started), **named((call_id, tool_name))}
+        data: JsonObject = {"output": output, **place_of(self.started), **call_fields((call_id, tool_name))}
         self._replace("action.partial", call_id, data)
 
     def show(self, event_type: str, data: JsonObject) -> None:

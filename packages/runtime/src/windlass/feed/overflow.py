@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Self
 
-from pydantic import JsonValue
-
 from windlass.feed.cursors import ReaderPosition
 from windlass.feed.subscription import Subscription
 from windlass.ports.feed import (
@@ -16,7 +14,8 @@ from windlass.ports.feed import (
     QueueOptions,
     SubscriberLagged,
 )
-from windlass_protocol import Cursor, Event
+from windlass_protocol import Cursor, Event, JsonObject
+from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import frozen, mutable
 
 
@@ -135,15 +134,26 @@ class OverflowQueue:
         return OverflowNotice(policy, reason, gap.dropped, gap.start, gap.end, is_preserved)
 
 
-def _wire(notice: OverflowNotice) -> dict[str, JsonValue]:
-    return {
-        "policy": notice.policy.value,
-        "reason": notice.reason.value,
-        "dropped": notice.dropped,
-        "gapStart": notice.gap_start,
-        "gapEnd": notice.gap_end,
-        "terminalPreserved": notice.terminal_preserved,
-    }
+class _NoticeData(Part, frozen=True, kw_only=True):
+    policy: str
+    reason: str
+    dropped: int
+    gap_start: int
+    gap_end: int
+    terminal_preserved: bool
+
+
+def _wire(notice: OverflowNotice) -> JsonObject:
+    return data_of(
+        _NoticeData(
+            policy=notice.policy.value,
+            reason=notice.reason.value,
+            dropped=notice.dropped,
+            gap_start=notice.gap_start,
+            gap_end=notice.gap_end,
+            terminal_preserved=notice.terminal_preserved,
+        )
+    )
 
 
 class QueuedSubscription:

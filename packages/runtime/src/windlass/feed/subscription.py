@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, Protocol, Self
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
 from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
-from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, refused
-from windlass.ports.store import RunRow
+from windlass.ports.catalog import RunRow
+from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, bad_subscription
 from windlass.refusals import unknown_run
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
@@ -255,7 +255,9 @@ async def find_run(store: FeedStore, run_id: str) -> RunRow:
 def check_past(order: int, last: int) -> int:
     """Return the number; Rejected if it is beyond the last one."""
     if order > last:
-        raise refused(f"cursor beyond the end: it is after record {order:,}, the last record is {last:,}")
+        raise bad_subscription(
+            f"cursor beyond the end: it is after record {order:,}, the last record is {last:,}"
+        )
     return order
 
 
@@ -380,9 +382,9 @@ class Topic:
             excess += 1
         return excess
 
-    def add_tail(self, place: tuple[str, int], pieces: StepDeltas) -> None:
+    def add_tail(self, position: tuple[str, int], pieces: StepDeltas) -> None:
         """Hold the deltas before a record until all readers have passed it."""
-        self.tails[place] = pieces
+        self.tails[position] = pieces
         total = sum(tail.weight for tail in self.tails.values())
         while len(self.tails) > TAILS_MAX or total > TAIL_BYTES_MAX:
             total -= self.tails.pop(next(iter(self.tails))).weight
@@ -505,7 +507,7 @@ class Source(Protocol):
         """Return the step of a session that is open for deltas."""
         ...
 
-    def stirred(self, key: str, stamp: int) -> Iterable[LiveStep]:
+    def live_steps(self, key: str, stamp: int) -> Iterable[LiveStep]:
         """Return the open steps of a topic with deltas after the stamp."""
         ...
 
@@ -523,6 +525,10 @@ class Source(Protocol):
         """Return the current time, as the timestamp of deltas."""
         ...
 
+    async def pause(self, seconds: float) -> None:
+        """Return once that many seconds have passed."""
+        ...
+
 
 class Subscription(Reader):
     """A stream of events from one cursor; see `EventStream`."""
@@ -533,6 +539,7 @@ class Subscription(Reader):
         "_line",
         "_next",
         "_options",
+        "_pause",
         "_place",
         "_ready",
         "_seen",
@@ -577,6 +584,8 @@ class Subscription(Reader):
         """Deltas of the topic at the last look."""
         self._step: LiveStep | None = None
         """The step of the last deltas: its record was read and it belongs to this stream."""
+        self._pause: Future[None] | None = None
+        """Ends when deltas may be shown again; see `StreamOptions.live_pause_s`."""
         self.is_over = False
 
     def __del__(self) -> None:
@@ -638,6 +647,9 @@ class Subscription(Reader):
             self._topic.leave(self)
             self._source.release(self._line.topic, self._topic)
             self._topic = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
 
     async def __anext__(self) -> Event:
         """Return the next event; wait if there is none."""
@@ -669,8 +681,29 @@ class Subscription(Reader):
         assert topic is not None, "only a stream that has not ended is waited for"
         if self._source.failure is not None:
             raise self._source.failure.with_traceback(None)
+        pause = self._pause
+        if pause is not None and pause.done():
+            # Deltas may have been left where they were since the last look.
+            self._pause = None
+            return
         future = get_running_loop().create_future()
-        topic.park(self, future, with_live=self._options.with_live)
+        topic.park(self, future, with_live=self._options.with_live and pause is None)
+        if pause is None:
+            await self._woken(topic, future)
+            return
+
+        def end_pause(done: "Future[None]") -> None:
+            if not future.done():
+                topic.unpark(self)
+                future.set_result(None)
+
+        pause.add_done_callback(end_pause)
+        try:
+            await self._woken(topic, future)
+        finally:
+            pause.remove_done_callback(end_pause)
+
+    async def _woken(self, topic: Topic, future: "Future[None]") -> None:
         try:
             await future
         except BaseException:
@@ -771,12 +804,14 @@ class Subscription(Reader):
 
     def _take_live(self, topic: Topic) -> bool:
         """Make deltas ready that follow the last stored record."""
+        if self._pause is not None and not self._pause.done():
+            return False
         self._stirs = topic.stirs
         if not self._options.with_live:
             return False
         ready: Sequence[Event] = ()
         source, line = self._source, self._line
-        for step in source.stirred(line.topic, self._stamp):
+        for step in source.live_steps(line.topic, self._stamp):
             pieces = step.pieces
             if pieces is None:
                 continue
@@ -789,6 +824,8 @@ class Subscription(Reader):
             ready = [*ready, *unseen] if ready else unseen
         self._stamp = source.stamp
         self._ready, self._next = ready, 0
+        if ready and self._options.live_pause_s:
+            self._pause = ensure_future(source.pause(self._options.live_pause_s))
         return bool(ready)
 
     def _unseen(self, pieces: StepDeltas) -> Sequence[Event]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 from windlass.agent.agent import Agent, AnyAgent
 from windlass.agent.package import compile_package
 from windlass.errors import Conflict, Denied, Rejected, check_text, check_whole, wrong
-from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
+from windlass.ledger.changes import PackageDraft, apply_changes, package_differences, version_of, wire_changes
 from windlass.ledger.goals import (
     Calls,
     Check,
@@ -41,7 +41,6 @@ from windlass.ledger.reports import report
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_items, check_part, no_value
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.core import CoreRuntime
 from windlass.runtime.registry import Registry, register_agent
 from windlass.tools import Tool, tool
 from windlass.tools.context import ToolFailed
@@ -87,7 +86,7 @@ class Origin:
 
 
 def proposal_from_draft(
-    draft: Draft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, origin: Origin
+    draft: PackageDraft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, origin: Origin
 ) -> Proposal:
     """Return the proposal of a draft.
 
@@ -193,7 +192,7 @@ def investigator(
         description="Reads recorded runs and proposes a change to the agent that made them.",
         tools=_tools(query, registry),
         budget=budget or DEFAULT_BUDGET,
-        output=Draft,
+        output=PackageDraft,
     )
 
 
@@ -284,7 +283,7 @@ class Book:
     With a store that is not a SQLite file, create it on the event loop of the runtime.
     """
 
-    def __init__(self, runtime: CoreRuntime) -> None:
+    def __init__(self, runtime: AgentRuntime) -> None:
         self.query = BuilderQuery(runtime=runtime)
         self._notes = Notes(hosted_ledger(runtime, durability="power", secrets=()))
 
@@ -386,9 +385,9 @@ class Builder:
         self._book = Book(runtime)
         self._agent = None
         if model is not None:
-            registry = runtime.ports.registry
+            registry = runtime.core.ports.registry
             self._agent = investigator(model, self._book.query, registry=registry, budget=budget)
-        self._models = Models(runtime.ports.providers, runtime.ports.provider_source)
+        self._models = Models(runtime.core.ports.providers, runtime.core.ports.provider_source)
 
     async def __aenter__(self) -> Self:
         return self
@@ -456,7 +455,7 @@ class Builder:
             AgentError: the run of the model failed.
         """
         goal_definition = self._goal(goal)
-        proposal_id = proposal_id or f"proposal-{self._runtime.ports.machine.new_id()}"
+        proposal_id = proposal_id or f"proposal-{self._runtime.core.ports.machine.new_id()}"
         state = await asyncio.to_thread(self._book.find, proposal_id)
         if state is not None:
             return state.proposal
@@ -471,13 +470,13 @@ class Builder:
             run_id = f"{proposal_id}/{attempt}"
             # The goal hides these runs from the Builder's queries; the owner separates its sessions from
             # others.
-            handle = await self._runtime.start(
+            handle = await self._runtime.start_run(
                 thinker.name, message, session_id=proposal_id, run_id=run_id, goal_id=BUILDER, owner=BUILDER
             )
             result = await handle.wait()
             if result.status is not RunStatus.COMPLETED:
                 raise no_value(result)
-            draft = Draft.model_validate(result.structured_output)
+            draft = PackageDraft.model_validate(result.structured_output)
             origin = Origin(proposal_id, run_id, self._book.now())
             try:
                 proposal = await asyncio.to_thread(
@@ -647,7 +646,7 @@ class Builder:
         return self._registered_agent(agent if isinstance(agent, str) else agent.agent_id)
 
     def _registered_agent(self, agent_id: str) -> AnyAgent:
-        registered = self._runtime.ports.registry.agent(agent_id)
+        registered = self._runtime.core.ports.registry.agent(agent_id)
         if registered is None or registered.agent is None:
             raise wrong(f"the runtime has no agent {agent_id}: open it with the agent to be improved")
         return registered.agent
@@ -662,7 +661,7 @@ class Builder:
         """Return the Builder's own agent, registered with the runtime."""
         if self._agent is None:
             raise wrong("the Builder has no model: set one, such as openai/gpt-5")
-        self._runtime.ports.registry.add(register_agent(self._agent), replace=True)
+        self._runtime.core.ports.registry.add(register_agent(self._agent), replace=True)
         return self._agent
 
 

@@ -1,5 +1,6 @@
 """Changes to an agent: parsed from a proposal, recorded, applied."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final, Literal, cast
@@ -15,14 +16,13 @@ from windlass_harness.budget import Budget
 from windlass_harness.ledger.proposals import differences
 from windlass_harness.policy import Effect, PolicySet, Rule
 from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart, RuntimePackage
-from windlass_protocol.lazy import lazy_pattern
 
 CHANGES_MAX: Final = 8
 TEXT_CHARS_MAX: Final = 100_000
 RULE_PREFIX: Final = "proposed-"
 _LIMITS: Final = tuple(part.name for part in fields(Budget))
 _EFFECTS: Final = ("allow", "ask", "deny")
-_OTHER: Final = lazy_pattern(r"[^A-Za-z0-9_-]+")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class DraftChange(BaseModel):
@@ -44,7 +44,7 @@ class DraftChange(BaseModel):
     )
 
 
-class Draft(BaseModel):
+class PackageDraft(BaseModel):
     """A change to an agent that should help, and why."""
 
     model_config = ConfigDict(extra="forbid")
@@ -72,7 +72,7 @@ def package_values(old: RuntimePackage, new: RuntimePackage) -> tuple[PackageDif
     return differences(before, after)
 
 
-def wire_changes(draft: Draft, agent: AnyAgent) -> tuple[ProposalChange, ...]:
+def wire_changes(draft: PackageDraft, agent: AnyAgent) -> tuple[ProposalChange, ...]:
     """Return the changes of a draft in wire form, with the old values.
 
     Raises:

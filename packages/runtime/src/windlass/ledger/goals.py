@@ -12,17 +12,16 @@ from typing import Final, TypeGuard, assert_never, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from windlass.agent.agent import Agent, AnyAgent
-from windlass.errors import check_text, is_for_us, kind_of, meant, wrong
+from windlass.errors import check_text, is_for_us, kind_of, near_names, wrong
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.core import CoreRuntime
 from windlass.tools.json_schema import schema_faults, schema_problem
 from windlass_harness.ledger.goals import (
     Attempt,
+    CriterionVerdict,
     GoalScore,
     Measure,
     Order,
-    Verdict,
     contains,
     equals,
     follows,
@@ -349,7 +348,7 @@ def _limit_problem(measure: object, most: object) -> str | None:
     measures = get_args(Measure)
     if measure not in measures:
         description = repr(measure) if isinstance(measure, str) else kind_of(measure)
-        hint = meant([str(measure)], measures)
+        hint = near_names([str(measure)], measures)
         return f"the measure is one of {', '.join(measures)}; found {description}{hint}"
     return None if _is_number(most) else f"most is a number, found {kind_of(most)}"
 
@@ -420,7 +419,7 @@ async def score_attempt(goal: Goal, attempt: Attempt, *, models: Models) -> Goal
     async def ask(judge: Judge, message: str) -> Judgement:
         agent = judge_agent(judge)
         async with scratch_runtime([agent], models) as runtime:
-            return (await (await runtime.start(agent, message)).wait()).output
+            return (await (await runtime.start_run(agent, message)).wait()).output
 
     purpose = goal.description or goal.goal_id
     verdicts = [
@@ -438,7 +437,7 @@ async def score_attempt(goal: Goal, attempt: Attempt, *, models: Models) -> Goal
 
 async def verdict_of(
     criterion: Criterion, attempt: Attempt, *, purpose: str, ask_judge: AskJudge
-) -> Verdict | None:
+) -> CriterionVerdict | None:
     """Return what a criterion says about a run; None if it needs an expected answer and there is none.
 
     Raises:
@@ -479,7 +478,7 @@ async def verdict_of(
             )
         case _:
             assert_never(criterion)
-    return Verdict(criterion.name, result[0], result[1], criterion.weight)
+    return CriterionVerdict(criterion.name, result[0], result[1], criterion.weight)
 
 
 def _texts(expected: object) -> list[str]:
@@ -546,7 +545,7 @@ def judge_agent(criterion: Judge, name: str = JUDGE) -> Agent[None, Judgement]:
     return Agent(name, model=criterion.model, instructions=_WORDS, output=Judgement)
 
 
-async def read_records(runtime: CoreRuntime, run_id: str) -> list[Record]:
+async def read_records(runtime: AgentRuntime, run_id: str) -> list[Record]:
     """Return the records of the session of a run.
 
     Raises:
@@ -554,22 +553,22 @@ async def read_records(runtime: CoreRuntime, run_id: str) -> list[Record]:
     """
     session_id = (await runtime.run_snapshot(run_id)).session_id
     assert session_id is not None, "a run that was started has a session"
-    found: list[Record] = []
+    records: list[Record] = []
     while more := await runtime.sessions.records(
-        session_id, after=found[-1].seq if found else 0, limit=RECORDS_PER_READ
+        session_id, after=records[-1].seq if records else 0, limit=RECORDS_PER_READ
     ):
-        found += more
-    return found
+        records += more
+    return records
 
 
-async def attempt_of(runtime: CoreRuntime, run_id: str) -> Attempt:
+async def attempt_of(runtime: AgentRuntime, run_id: str) -> Attempt:
     """Return a run that has ended as the input of criteria.
 
     Raises:
         Conflict: the run is unknown.
     """
     tape = read_tape(await read_records(runtime, run_id), run_id)
-    run = await runtime.decisions(run_id)
+    run = await runtime.handle(run_id).decisions()
     return Attempt(run, tape.message, tape.output, tape.value, tape.made, tape.steps)
 
 

@@ -17,9 +17,10 @@ from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.spool import Durability, FileLocation, Ledger
 from windlass.ledger.wall import Stamps, now_ms, random_hex
+from windlass.ports.journal import Batch
 from windlass.ports.recorded import NumberedRow, RunStore, by_session
-from windlass.ports.store import Batch, Store
-from windlass.runtime.core import CoreRuntime
+from windlass.ports.store import Store
+from windlass.runtime.compose import AgentRuntime
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject
@@ -99,7 +100,7 @@ class PortStore:
         """Return the position of the newest record."""
         return self._wait(self._store.last_position)
 
-    def changed(self, after: int) -> Mapping[str, int]:
+    def sessions_after(self, after: int) -> Mapping[str, int]:
         """Return the sessions with records after a position, each with its last position."""
         positions: dict[str, int] = {}
         while more := self._wait(partial(self._store.read_all, after=after, limit=READ_RECORDS)):
@@ -152,12 +153,12 @@ class PortLocation:
         return PortStore(self.store, self.loop)
 
 
-def runtime_location(runtime: CoreRuntime, *, durability: Durability) -> FileLocation | PortLocation:
+def runtime_location(runtime: AgentRuntime, *, durability: Durability) -> FileLocation | PortLocation:
     """Return the location of the journal of a runtime.
 
     A SQLite file is opened a second time, so that every thread can write to it, the event loop's included.
     """
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     if isinstance(store, SqliteStore):
         return FileLocation(store.path, durability, batch_records=1)
     if store is None:
@@ -169,11 +170,13 @@ def runtime_location(runtime: CoreRuntime, *, durability: Durability) -> FileLoc
     raise RecordingError("create the recorder on the event loop of the runtime")
 
 
-def hosted_ledger(runtime: CoreRuntime, *, durability: Durability, secrets: Sequence[str]) -> Ledger:
+def hosted_ledger(runtime: AgentRuntime, *, durability: Durability, secrets: Sequence[str]) -> Ledger:
     """Return a ledger in the journal of a runtime, with the runtime's secrets."""
     if secrets:
         raise RecordingError("secrets must be registered with the runtime, not here")
-    return Ledger(runtime_location(runtime, durability=durability), redactor=runtime.ports.scribe.redactor)
+    return Ledger(
+        runtime_location(runtime, durability=durability), redactor=runtime.core.ports.scribe.redactor
+    )
 
 
 def _draft(body: bytes) -> Draft:

@@ -167,7 +167,7 @@ def _look_around(store: RunStore) -> Mapping[str, int]:
     index, end = store.index, store.last_position()
     indexed_end = index.prepare()
     if end != indexed_end:
-        index.advance(store.changed(indexed_end), end)
+        index.advance(store.sessions_after(indexed_end), end)
     return index.stale(SESSIONS_PER_LOOK)
 
 
@@ -202,10 +202,10 @@ def _enter(store: RunStore, entries: Iterable[_Indexed], positions: Mapping[str,
     index, end = store.index, store.last_position()
     indexed_end = index.prepare()
     for entry, facts, position in entries:
-        if index.known_position(entry.session_id) <= position:
+        if index.position_of(entry.session_id) <= position:
             index.put(entry, facts, position=position)
     if end != indexed_end:
-        index.advance(store.changed(indexed_end), end)
+        index.advance(store.sessions_after(indexed_end), end)
     index.settle(positions)
 
 

@@ -1,6 +1,7 @@
 """BuilderQuery: find, count and analyse recorded runs."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from windlass.adapters.journals.sqlite.schema import file_error
 from windlass.json_value import text_of
+from windlass.ledger.hosted import runtime_location
 from windlass.ledger.index import catch_up, read_summary
 from windlass.ledger.kinds import RecordingError, RunStatus
 from windlass.ledger.model import Run, RunSummary
@@ -30,7 +32,7 @@ from windlass.ports.recorded import (
     RunLook,
     RunStore,
 )
-from windlass_harness.ledger.failures import Failure, blamed, classify
+from windlass_harness.ledger.failures import Failure, classify, find_culprit
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.tapes import Tape, read_tape
 from windlass_harness.record import Record
@@ -38,13 +40,12 @@ from windlass_harness.views.runs import run_id_of
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
-    from windlass.runtime.core import CoreRuntime
+    from windlass.runtime.compose import AgentRuntime
 
 
-_CODE: Final = lazy_pattern(r"[a-z][a-z0-9_.]*")
+_CODE: Final = re.compile(r"[a-z][a-z0-9_.]*")
 _EMPTY: Final = frozenset({"failed", "tool_failure"})
 """Error codes without information beyond the failure."""
 CALLS_ENOUGH: Final = 5
@@ -283,13 +284,11 @@ class BuilderQuery:
     """
 
     def __init__(
-        self, storage_path: str | Path | None = None, *, runtime: "CoreRuntime | None" = None
+        self, storage_path: str | Path | None = None, *, runtime: "AgentRuntime | None" = None
     ) -> None:
         if (storage_path is None) == (runtime is None):
             raise RecordingError("give either storage_path or runtime")
         if runtime is not None:
-            from windlass.ledger.hosted import runtime_location  # noqa: PLC0415 - slow to import
-
             self._location = runtime_location(runtime, durability="power")
         else:
             # The spool files may belong to a recorder with durability power.
@@ -348,24 +347,22 @@ class BuilderQuery:
             summary.facts for summary in self.list_runs_for_goal(goal_id, limit) if summary.facts is not None
         ]
 
-    def list_facts(self, wanted: RunLook, limit: int | None = None) -> list[RunFacts]:
+    def list_facts(self, look: RunLook, limit: int | None = None) -> list[RunFacts]:
         """Return the facts of runs of any goal, newest first; all without a limit."""
         count = _ALL if limit is None else _count(limit)
-        summaries = self._ask([], lambda store: _summaries(store, store.index.looked_at(wanted, count)))
+        summaries = self._ask([], lambda store: _summaries(store, store.index.find_runs(look, count)))
         return [summary.facts for summary in summaries if summary.facts is not None]
 
-    def list_failing_tools(self, wanted: RunLook, limit: int = 20) -> list[tuple[str, int, int]]:
+    def list_failing_tools(self, look: RunLook, limit: int = 20) -> list[tuple[str, int, int]]:
         """Return tools with failures: name, calls, failures; the highest rate first, and tools with
         few calls last."""
         count = _count(limit)
-        facts = self._ask(
-            (), lambda store: store.index.failing(wanted, TOOL, enough=CALLS_ENOUGH, limit=count)
-        )
+        facts = self._ask((), lambda store: store.index.failing(look, TOOL, enough=CALLS_ENOUGH, limit=count))
         return [(fact.name, fact.total, fact.failed) for fact in facts]
 
-    def count_tools(self, wanted: RunLook, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
+    def count_tools(self, look: RunLook, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
         """Return the calls of each tool by the interval of the start of their runs, from `wanted.since`."""
-        return self._ask((), lambda store: store.index.over_time(wanted, TOOL, bucket_s=_count(bucket_s)))
+        return self._ask((), lambda store: store.index.over_time(look, TOOL, bucket_s=_count(bucket_s)))
 
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
         """Return why a run failed, is stuck or missed its goal; None if it did not."""
@@ -373,7 +370,7 @@ class BuilderQuery:
         failure = None if wire is None else classify(wire)
         if run is None or wire is None or failure is None or failure.kind is FailureKind.CANCELLED:
             return None
-        return analyze(run, failure, culprit=blamed(wire))
+        return analyze(run, failure, culprit=find_culprit(wire))
 
     def get_decision_trace(self, run_id: str) -> list[str]:
         """Return the decisions of a run, each in a line; empty if the run is unknown."""

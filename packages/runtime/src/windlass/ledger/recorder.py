@@ -33,7 +33,7 @@ from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
     from windlass.ledger.model import DecisionEvaluation, Run
-    from windlass.runtime.core import CoreRuntime
+    from windlass.runtime.compose import AgentRuntime
     from windlass_protocol.generated.values import DecisionTypeValue
 
 
@@ -614,7 +614,7 @@ class Runtime:
         self,
         storage_path: str | Path | None = None,
         *,
-        runtime: "CoreRuntime | None" = None,
+        runtime: "AgentRuntime | None" = None,
         strict: bool = False,
         durability: Durability = "process",
         secrets: Sequence[str] = (),

@@ -19,9 +19,9 @@ from windlass.ledger.goals import BorrowedSource, Goal, Models, attempt_of, scor
 from windlass.ledger.query import BuilderQuery
 from windlass.limits import BATCH_RECORDS_MAX
 from windlass.playground import Player
-from windlass.ports.store import Batch
+from windlass.ports.journal import Batch
 from windlass.runtime.compose import AgentRuntime
-from windlass.tools import Tool, answered_by
+from windlass.tools import Tool, with_function
 from windlass.tools.context import ToolContext
 from windlass_harness.ledger.failures import classify
 from windlass_harness.ledger.goals import run_facts
@@ -117,7 +117,7 @@ def _tape_tool(tool: Tool[..., object], player_of: Callable[[ToolContext], Playe
     async def play(arguments: JsonObject, context: ToolContext) -> object:
         return player_of(context).answer(tool.name, arguments)
 
-    return answered_by(tool, play)
+    return with_function(tool, play)
 
 
 async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, models: Models) -> Replay:
@@ -137,7 +137,7 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
     async with runtime:
         session_id = await _restore_session(runtime, take.before)
         parts = take.tape.parts or take.message
-        handle = await runtime.start(
+        handle = await runtime.start_run(
             actor.name, parts, session_id=session_id, run_id=_RUN, context=list(take.tape.context)
         )
         is_late = False
@@ -179,7 +179,7 @@ async def _restore_session(runtime: AgentRuntime, before: Sequence[Record]) -> s
     """Import a session into a runtime as it was before a run; return its id."""
     if not any(record.type == "run.started" for record in before):
         return None
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None, "a runtime in memory has a store"
     session_id = before[0].session_id
     drafts = tuple(

@@ -5,7 +5,7 @@ from typing import Final, Literal, cast, get_args
 
 from pydantic_core import from_json, to_json
 
-from windlass.errors import Conflict, meant
+from windlass.errors import Conflict, near_names
 from windlass.ledger.goals import Goal
 from windlass.ledger.query import BuilderQuery
 from windlass.refusals import bad_request
@@ -19,7 +19,7 @@ from windlass_harness.ledger.reports import (
     versions_report,
 )
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 
 RUNS_MAX: Final = 10_000
 """Runs of a goal that a report counts, the newest first."""
@@ -47,9 +47,8 @@ def report(
     """
     if view not in get_args(View):
         views = get_args(View)
-        raise bad_request(
-            f"view is one of {', '.join(views)}, found {shown(str(view), 64)}{meant([str(view)], views)}"
-        )
+        hint = near_names([str(view)], views)
+        raise bad_request(f"view is one of {', '.join(views)}, found {printable(str(view), 64)}{hint}")
     if sum(subject is not None for subject in (goal_id, run_id, proposal)) != 1:
         raise bad_request("report takes exactly one of goal_id, run_id and proposal")
     if proposal is not None:
@@ -68,7 +67,7 @@ def _run(query: BuilderQuery, run_id: str) -> Report:
     run = query.get_decision_run(run_id)
     if run is None:
         raise Conflict(
-            f"unknown run: {shown(run_id, 128)} is not recorded",
+            f"unknown run: {printable(run_id, 128)} is not recorded",
             kind=ErrorKind.INVALID_STATE_TRANSITION,
             retry=RetryClass.NOT_RETRYABLE,
         )

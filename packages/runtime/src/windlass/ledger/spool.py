@@ -25,7 +25,7 @@ from windlass_protocol.limits import RECORD_LEVELS_MAX, CodecLimits
 
 if TYPE_CHECKING:
     from windlass.ports.recorded import RunStore
-    from windlass.runtime.core import CoreRuntime
+    from windlass.runtime.compose import AgentRuntime
 
 
 T = TypeVar("T")
@@ -330,7 +330,7 @@ def folder_of(storage_path: object) -> Path:
 
 def open_ledger(
     storage_path: str | Path | None,
-    runtime: "CoreRuntime | None",
+    runtime: "AgentRuntime | None",
     *,
     durability: Durability,
     secrets: Sequence[str],

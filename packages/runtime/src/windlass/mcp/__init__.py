@@ -1,6 +1,6 @@
 """MCP servers as tools: `async with McpServers([McpServer.stdio(…)]) as servers`.
 
-It needs the extra `packages/runtime[mcp]`, which is imported when the first server is opened.
+It needs the extra `windlass-runtime[mcp]`, which is imported when the first server is opened.
 """
 
 from windlass.mcp.server import McpOptions as McpOptions

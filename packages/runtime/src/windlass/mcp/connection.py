@@ -67,7 +67,7 @@ from windlass.tools.calling import after_few_checks, in_masking_thread
 from windlass.tools.json_schema import schema_faults
 from windlass.tools.results import is_light, result_value
 from windlass_protocol import JsonObject
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 
 _MADE = "the call was made; do not repeat it only because of this"
 
@@ -355,7 +355,7 @@ def in_our_words(error: BaseException) -> Trouble:
         case MCPError() if error.code == CONNECTION_CLOSED:
             return Trouble("it ended, or closed the connection", is_lost=True)
         case MCPError():
-            message = shown(error.message, ERROR_CHARS_MAX)
+            message = printable(error.message, ERROR_CHARS_MAX)
             return Trouble(f"it answered with an error: {message}", is_lost=error.code == PARSE_ERROR)
         case ValidationError():
             return Trouble("its answer is not valid MCP", is_lost=True)

@@ -1,5 +1,6 @@
 """McpServer and its options, limits and errors."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from pathlib import Path
@@ -12,7 +13,6 @@ from windlass.tools import ApprovalCheck, ApprovalName, EffectName, ModeName
 from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
 from windlass_protocol import ApprovalRule, EffectClass, ToolMode
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 SERVERS_MAX: Final = 32
 SERVER_NAME_CHARS_MAX: Final = 32
@@ -51,7 +51,7 @@ RECONNECT_DELAY_S: Final = 1.0
 """Delay after the second failure in a row; it doubles with each further one."""
 RECONNECT_DELAY_S_MAX: Final = 60.0
 
-_NAME: Final = lazy_pattern(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
+_NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 
 
 class McpToolOptions(TypedDict, total=False):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self, cast
 from pydantic_core import to_json
 
 from windlass.errors import Rejected, Unavailable, install_hint, wrong
+from windlass.limits import FAILED_CHARS_MAX, PROGRESS_BYTES_MAX
 from windlass.mcp.server import (
     APPROVED_BYTES_MAX,
     RECONNECT_DELAY_S,
@@ -22,7 +24,9 @@ from windlass.mcp.server import (
 )
 from windlass.mcp.tools import Definition, make_tool
 from windlass.tools import Tool, ToolFailed
+from windlass.tools.calling import in_masking_thread
 from windlass.tools.context import ToolContext
+from windlass.tools.results import is_light
 from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, parse
 from windlass_protocol.frozen import sealed
 
@@ -113,6 +117,8 @@ class McpLink:
         self._check(definition)
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            if message is not None and len(message) > PROGRESS_BYTES_MAX:
+                message = f"({len(message):,} characters)"
             masked = None if message is None else self._redactor.text(message)
             parts = {"progress": progress, "total": total, "message": masked}
             context.progress({key: value for key, value in parts.items() if value is not None})
@@ -120,11 +126,12 @@ class McpLink:
         try:
             value = await connection.call(definition, arguments, progress=on_progress)
         except ToolFailed as error:
-            raise ToolFailed(self._redactor.text(error.message)) from None
+            raise ToolFailed(self._redactor.text(error.message[: 2 * FAILED_CHARS_MAX])) from None
         except Trouble as trouble:
             raise self._call_error(definition, trouble) from None
         self._failures = 0
-        return self._redactor.value(value)
+        mask = partial(self._redactor.value, value)
+        return mask() if is_light(value) else await in_masking_thread(mask)
 
     def _call_error(self, definition: Definition, trouble: Trouble) -> ToolFailed:
         problem = (
@@ -184,9 +191,12 @@ class McpLink:
             connection.is_stale = True
             raise
         secrets = self.server.secrets
+        problems = await in_masking_thread(
+            lambda: [definition.problem(secrets) for definition in definitions]
+        )
         self.live = {definition.tool: definition for definition in definitions}
-        problems = {definition.tool: definition.problem(secrets) for definition in definitions}
-        self._problems = {tool: problem for tool, problem in problems.items() if problem is not None}
+        by_tool = zip(self.live, problems, strict=True)
+        self._problems = {tool: problem for tool, problem in by_tool if problem is not None}
 
     def _check(self, definition: Definition) -> None:
         now = self.live.get(definition.tool)

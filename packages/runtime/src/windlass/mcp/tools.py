@@ -4,6 +4,7 @@ A server is not trusted: its descriptions are checked before a model sees them, 
 host application trusts them, and a person approves the hash of the whole description.
 """
 
+import re
 from hashlib import sha256
 from typing import Final, Protocol, cast
 
@@ -21,16 +22,15 @@ from windlass.tools.context import ToolContext
 from windlass.tools.json_schema import schema_problem
 from windlass_protocol import CodecError, CodecLimits, EffectClass, JsonObject, ToolMode, canonical
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 BETWEEN: Final = "__"
 """Separates the name of a server from that of its tool."""
 PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 """The fields of a definition that count: those that describe the tool and its arguments."""
-_OTHER: Final = lazy_pattern(r"[^A-Za-z0-9_-]")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LIMITS: Final = CodecLimits(message_bytes_max=DEFINITION_BYTES_MAX, depth_max=DEFINITION_LEVELS_MAX)
 _DIGEST_CHARS: Final = 8
-_OLD_DIALECTS: Final = lazy_pattern(r"https?://json-schema\.org/(draft-0[67]|draft/2019-09)/schema#?")
+_OLD_DIALECTS: Final = re.compile(r"https?://json-schema\.org/(draft-0[67]|draft/2019-09)/schema#?")
 
 
 @sealed

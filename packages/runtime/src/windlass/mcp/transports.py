@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -38,7 +39,6 @@ from windlass.mcp.server import (
     McpServer,
 )
 from windlass_protocol.codec_scan import count_values
-from windlass_protocol.lazy import lazy_pattern
 
 Item = SessionMessage | Exception
 Streams = tuple[ReadStream[Item], WriteStream[SessionMessage]]
@@ -229,7 +229,7 @@ class _BoundedEvents(_Bounded):
         yield self._countable(body)
 
 
-_EVENT_END: Final = lazy_pattern(rb"\r\n\r\n|\n\n|\r\r")
+_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
 INHERITED: Final = (

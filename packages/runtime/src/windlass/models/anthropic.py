@@ -23,6 +23,7 @@ from windlass.models.messages import (
     may_think,
     names_back,
     object_of,
+    own_cost_micros,
     system_count,
     text_of,
     thoughts_of,
@@ -42,7 +43,7 @@ from windlass.models.transport import (
     need_extra,
     need_key,
 )
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import BilledRequest, LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import JsonObject, JsonValue
 
 NAME: Final = "anthropic"
@@ -117,6 +118,7 @@ class AnthropicReader:
         "_blocks",
         "_calls",
         "_has_begun",
+        "_model",
         "_model_id",
         "_names",
         "_open",
@@ -140,6 +142,8 @@ class AnthropicReader:
         self._calls: dict[int, int] = {}
         """Index of the tool call in the answer, by block."""
         self._reason: str | None = None
+        self._model: str | None = None
+        """The model that answers, as the server names it."""
         self._usage: JsonObject = {}
         self._before = LLMUsage()
         """The usage of the requests before."""
@@ -169,7 +173,9 @@ class AnthropicReader:
                 if self._has_begun:
                     raise stream_error("a second message_start")
                 self._has_begun = True
-                self._count(object_of(event.get("message")).get("usage"))
+                message = object_of(event.get("message"))
+                self._model = str(message.get("model") or "") or None
+                self._count(message.get("usage"))
             case "message_delta":
                 self._count(event.get("usage"))
                 reason = object_of(event.get("delta")).get("stop_reason")
@@ -225,7 +231,7 @@ class AnthropicReader:
     def _end(self) -> Iterator[LLMStreamChunk]:
         if self._reason is None or self._open:
             raise stream_error("the answer ends with open blocks or without a stop_reason")
-        usage = _add_usage(self._before, _usage(self._usage))
+        usage = _add_usage(self._before, _usage(self._usage, self._model))
         if self._reason == _PAUSED:
             self.is_paused, self._before = True, usage
             self.pauses += 1
@@ -256,7 +262,7 @@ class AnthropicReader:
             self._usage.update({name: count for name, count in usage.items() if count is not None})
 
 
-def _usage(usage: JsonObject) -> LLMUsage:
+def _usage(usage: JsonObject, model: str | None) -> LLMUsage:
     fresh = count_of(usage, "input_tokens")
     read = count_of(usage, "cache_read_input_tokens")
     written = count_of(usage, "cache_creation_input_tokens")
@@ -267,6 +273,8 @@ def _usage(usage: JsonObject) -> LLMUsage:
         cache_read_tokens=read,
         cache_write_tokens=written,
         reasoning_tokens=count_of(usage.get("output_tokens_details"), "thinking_tokens"),
+        cost_micros=own_cost_micros(usage),
+        billed=(BilledRequest("messages", usage, model),) if usage else (),
     )
 
 
@@ -276,7 +284,8 @@ def _add_usage(first: LLMUsage, second: LLMUsage) -> LLMUsage:
         counts: list[int] = [count for count in pair if count is not None]
         return sum(counts) if counts else None
 
-    return LLMUsage(**{part.name: total(part.name) for part in fields(LLMUsage)})
+    counts = {part.name: total(part.name) for part in fields(LLMUsage) if part.name != "billed"}
+    return LLMUsage(**counts, billed=(*first.billed, *second.billed))
 
 
 _CACHED: Final[JsonObject] = {"type": "ephemeral"}
@@ -458,10 +467,11 @@ class AnthropicProvider(ServedModel):
     prompt is marked for caching. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `packages/runtime[anthropic]` or the key is missing.
+        Unavailable: the extra `windlass-runtime[anthropic]` or the key is missing.
     """
 
     holds_beside_tools = True
+    default_answer_tokens = MAX_TOKENS
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """Amazon Bedrock: every model behind the Converse API."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
@@ -41,19 +42,18 @@ from windlass.models.transport import (
     need_extra,
     not_set_up,
 )
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import BilledRequest, LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import JsonObject, JsonValue
-from windlass_protocol.lazy import lazy_pattern
 
 NAME: Final = "bedrock"
 """Key of the provider's own data in a message."""
 _FINISH: Final = {"guardrail_intervened": "content_filter", "content_filtered": "content_filter"}
 _BROKEN: Final = frozenset({"malformed_model_output", "malformed_tool_use"})
-_CACHES: Final = lazy_pattern(r".*anthropic\.claude-(?:3-7-|3-5-haiku-|[a-z]+-\d).*")
+_CACHES: Final = re.compile(r".*anthropic\.claude-(?:3-7-|3-5-haiku-|[a-z]+-\d).*")
 """Models that take cache points anywhere."""
-_CACHES_SYSTEM: Final = lazy_pattern(r".*amazon\.nova-.*")
+_CACHES_SYSTEM: Final = re.compile(r".*amazon\.nova-.*")
 """Models that take a cache point after the system prompt, and none after tools."""
-_HAS_SCHEMAS: Final = lazy_pattern(r".*anthropic\.claude-[a-z]+-(?:4-[5-9]|[5-9]).*")
+_HAS_SCHEMAS: Final = re.compile(r".*anthropic\.claude-[a-z]+-(?:4-[5-9]|[5-9]).*")
 """Models that hold answers to a JSON Schema."""
 _IMAGES: Final = frozenset({"png", "jpeg", "gif", "webp"})
 _FILES: Final = {
@@ -63,7 +63,7 @@ _FILES: Final = {
     "application/vnd.ms-excel": "xls",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }
-_NOT_IN_NAMES: Final = lazy_pattern(r"[^A-Za-z0-9()\[\]-]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 _CACHE_POINT: Final[JsonObject] = {"cachePoint": {"type": "default"}}
 
 
@@ -96,7 +96,7 @@ class BedrockReader:
                 case "messageStop":
                     yield self._end(str(fields.get("stopReason")))
                 case "metadata":
-                    yield LLMStreamChunk(usage=_usage(fields.get("usage")))
+                    yield LLMStreamChunk(usage=_usage(fields.get("usage"), self._model_id))
                 case _:
                     pass
 
@@ -143,7 +143,7 @@ class BedrockReader:
         return LLMStreamChunk(finish_reason=_FINISH.get(reason, reason), provider_data=data)
 
 
-def _usage(usage: JsonValue) -> LLMUsage:
+def _usage(usage: JsonValue, model: str) -> LLMUsage:
     fresh = count_of(usage, "inputTokens")
     read, written = count_of(usage, "cacheReadInputTokens"), count_of(usage, "cacheWriteInputTokens")
     return LLMUsage(
@@ -152,6 +152,7 @@ def _usage(usage: JsonValue) -> LLMUsage:
         output_tokens=count_of(usage, "outputTokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,
+        billed=(BilledRequest("converse", usage, model),) if isinstance(usage, dict) else (),
     )
 
 
@@ -270,10 +271,12 @@ class BedrockProvider(ServedModel):
     caching if the model has it. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `packages/runtime[bedrock]` or the region is missing.
+        Unavailable: the extra `windlass-runtime[bedrock]` or the region is missing.
     """
 
     holds_beside_tools = True
+    limit_fields = (("inferenceConfig", "maxTokens"),)
+    thinking_field = (_EXTRA, "thinking", "budget_tokens")
 
     def __init__(
         self,
@@ -324,6 +327,8 @@ class BedrockProvider(ServedModel):
         config: JsonObject = {} if temperature is None else {"temperature": min(temperature, 1.0)}
         if settings.max_tokens is not None:
             config["maxTokens"] = settings.max_tokens
+        more = settings.body or {}
+        config |= cast(JsonObject, more.get("inferenceConfig") or {})
         if config:
             body["inferenceConfig"] = config
         if settings.output is not None and _HAS_SCHEMAS.fullmatch(self.model_id):
@@ -331,7 +336,7 @@ class BedrockProvider(ServedModel):
             body["outputConfig"] = {
                 "textFormat": {"type": "json_schema", "structure": {"jsonSchema": schema}}
             }
-        body |= settings.body or {}
+        body |= {name: value for name, value in more.items() if name != "inferenceConfig"}
         if self._thinks and not may_think(messages, NAME, self.model_id):
             fields = {**cast(JsonObject, body[_EXTRA])}
             del fields["thinking"]

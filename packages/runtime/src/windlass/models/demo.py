@@ -1,18 +1,18 @@
 """The demo model: scripted rules, offline and deterministic."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Final, cast
 
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ModelPrice, ToolCallDelta
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall, encode
-from windlass_protocol.lazy import lazy_pattern
 
 RESULT_CHARS_MAX: Final = 400
 """Characters of a tool result that the answer repeats."""
-_WORDS: Final = lazy_pattern(r"[a-z0-9]+")
-_PIECES: Final = lazy_pattern(r"\S+\s*|\s+")
-_PLACE: Final = lazy_pattern(r"\b(?:in|to|at|for) ([A-Z]\w+(?: [A-Z]\w+)*)")
+_WORDS: Final = re.compile(r"[a-z0-9]+")
+_PIECES: Final = re.compile(r"\S+\s*|\s+")
+_PLACE: Final = re.compile(r"\b(?:in|to|at|for) ([A-Z]\w+(?: [A-Z]\w+)*)")
 _ALL: Final = frozenset({"everything", "all", "tour", "demo"})
 _LEVELS_MAX: Final = 8
 _NESTED: Final = frozenset({"anyOf", "oneOf"})
@@ -31,6 +31,7 @@ class DemoModel:
         self.route_id = "demo"
         self.model_id = model
         self.pace_s = pace_s
+        self.prices = ModelPrice(0, 0)
 
     def __repr__(self) -> str:
         return f"DemoModel({self.model_id!r})"
@@ -52,7 +53,7 @@ class DemoModel:
             yield LLMStreamChunk(tool_call_delta=ToolCallDelta(0, id=call.id, name=call.name))
             yield LLMStreamChunk(tool_call_delta=ToolCallDelta(0, arguments_delta=arguments))
         chars = sum(len(message.content) for message in messages)
-        usage = LLMUsage(input_tokens=chars // 4 + 1, output_tokens=len(text) // 4 + 1, cost_micros=0)
+        usage = LLMUsage(input_tokens=chars // 4 + 1, output_tokens=len(text) // 4 + 1)
         reason = FinishReason.STOP if call is None else FinishReason.TOOL_CALLS
         yield LLMStreamChunk(finish_reason=reason, usage=usage)
 

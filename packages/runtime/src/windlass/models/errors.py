@@ -15,7 +15,6 @@ from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
 from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
 from windlass_protocol import RetryClass
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
 """Bytes of one event of a stream."""
@@ -25,14 +24,14 @@ ERROR_BYTES_MAX: Final = 65_536
 """Bytes that are read of the answer of a server that refused a request."""
 Source = Literal["default", "variable", "argument"]
 """Where the address of a provider comes from."""
-_WORD: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}")
-_OVERFLOW: Final = lazy_pattern(
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}")
+_OVERFLOW: Final = re.compile(
     r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length|input token count"
     r"|\bexceeds?\b.{0,60}\bcontext\b|\bcontext (?:length|window|size)\b.{0,60}\bexceed",
     re.IGNORECASE,
 )
 """Messages for a context overflow, of servers that send no error code."""
-_RATE_CODE: Final = lazy_pattern(r"rate_limit|throttling|resource_exhausted", re.IGNORECASE)
+_RATE_CODE: Final = re.compile(r"rate_limit|throttling|resource_exhausted", re.IGNORECASE)
 _OVERFLOW_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _OVERFLOW_STATUS: Final = frozenset({400, 413, 422, 500})
 _UNREACHED: Final = frozenset(
@@ -47,6 +46,10 @@ _UNREACHED: Final = frozenset(
         "MetadataRetrievalError",
     }
 )
+_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
+"""Errors before a request is sent."""
+_UNANSWERED: Final = frozenset({408, 502, 504})
+"""Statuses of a gateway that lost the answer of a model: it may have been begun."""
 _HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "InvalidURL"})
 """A wrong address, or a key that cannot be a header."""
 
@@ -127,7 +130,7 @@ def translate(error: Exception, *, to: ModelEndpoint, now: datetime) -> AgentErr
             f"the provider at {to.host} did not answer in time: check that it runs, and the address in "
             f"{to.address}, or raise the timeouts"
         )
-        return ModelUnavailable(message, fault=ModelFault.TIMEOUT)
+        return ModelUnavailable(message, fault=ModelFault.TIMEOUT, is_unpaid=bool(names & _UNSENT))
     if names & _HOST_ERRORS:
         return ModelRejected(
             f"the request to the provider at {to.host} could not be built: check the address in "
@@ -144,6 +147,7 @@ def translate(error: Exception, *, to: ModelEndpoint, now: datetime) -> AgentErr
             f"the provider at {to.host} could not be reached, or the connection broke: check that it runs, "
             f"and the address in {to.address}",
             fault=ModelFault.TRANSPORT,
+            is_unpaid=bool(names & _UNSENT),
         )
     if "BotoCoreError" in names:
         return ModelRejected(
@@ -236,6 +240,7 @@ def _meaning(problem: _Problem, to: ModelEndpoint) -> AgentError:
                 f"the provider at {to.host} failed: {reason}{problem}",
                 fault=fault,
                 retry_after_ms=problem.retry_after_ms,
+                is_unpaid=not problem.is_in_stream and problem.status not in _UNANSWERED,
             )
         case RetryClass.HOST_CONFIGURATION_NEEDED:
             reason, fault = f"authentication{problem}. Check {to.key} for {to.host}", ModelFault.AUTH

@@ -1,5 +1,6 @@
 """The Gemini API of Google."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
@@ -34,9 +35,8 @@ from windlass.models.transport import (
     need_extra,
     need_key,
 )
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
+from windlass.ports.model import BilledRequest, LLMMessage, LLMStreamChunk, LLMUsage
 from windlass_protocol import JsonObject, JsonValue, ToolCall
-from windlass_protocol.lazy import lazy_pattern
 
 NAME: Final = "google"
 """Key of the provider's own data in a message."""
@@ -49,7 +49,7 @@ _FINISH: Final = {
 }
 _BROKEN: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"})
 """Finish reasons of an answer that is worth another attempt."""
-_NEEDS_SIGNATURES: Final = lazy_pattern(r"gemini-(?:[3-9]|\d\d).*")
+_NEEDS_SIGNATURES: Final = re.compile(r"gemini-(?:[3-9]|\d\d).*")
 _FOREIGN: Final = "skip_thought_signature_validator"
 """The signature of calls that another model made: Gemini 3 refuses calls without one."""
 
@@ -85,7 +85,9 @@ class GoogleReader:
                 yield self._end(str(fields["finishReason"]))
         usage = event.get("usageMetadata")
         if isinstance(usage, dict):
-            yield LLMStreamChunk(usage=_usage(usage))
+            model = event.get("modelVersion")
+            billed = BilledRequest("gemini", usage, model if isinstance(model, str) else None)
+            yield LLMStreamChunk(usage=_usage(usage, billed))
 
     def _part(self, part: JsonObject) -> Iterator[LLMStreamChunk]:
         call, text = part.get("functionCall"), part.get("text")
@@ -117,14 +119,17 @@ class GoogleReader:
         )
 
 
-def _usage(usage: JsonObject) -> LLMUsage:
+def _usage(usage: JsonObject, billed: BilledRequest) -> LLMUsage:
     answer, thought = count_of(usage, "candidatesTokenCount"), count_of(usage, "thoughtsTokenCount")
+    prompt, of_tools = count_of(usage, "promptTokenCount"), count_of(usage, "toolUsePromptTokenCount")
     return LLMUsage(
-        input_tokens=count_of(usage, "promptTokenCount"),
+        # The API counts separately what its own tools put into the prompt.
+        input_tokens=None if prompt is None and of_tools is None else (prompt or 0) + (of_tools or 0),
         # The API counts thoughts separately; here they are a part of the output.
         output_tokens=None if answer is None and thought is None else (answer or 0) + (thought or 0),
         cache_read_tokens=count_of(usage, "cachedContentTokenCount"),
         reasoning_tokens=thought,
+        billed=(billed,),
     )
 
 
@@ -199,8 +204,11 @@ class GoogleProvider(ServedModel):
     GOOGLE_GEMINI_BASE_URL. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `packages/runtime[google]` or the key is missing.
+        Unavailable: the extra `windlass-runtime[google]` or the key is missing.
     """
+
+    limit_fields = (("generationConfig", "maxOutputTokens"),)
+    thinking_field = ("generationConfig", "thinkingConfig", "thinkingBudget")
 
     def __init__(
         self,

@@ -2,9 +2,11 @@
 
 import base64
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
+from decimal import Decimal
 from functools import partial
 from hashlib import sha256
 from itertools import compress, count
@@ -14,10 +16,10 @@ from weakref import ReferenceType, ref
 
 from windlass.agent.attachments import Address, Inline, Unreadable, read_place
 from windlass.models.errors import stream_error
-from windlass.ports.model import LLMMessage, ModelFault, ModelRejected
+from windlass.ports.model import LLMMessage, ModelFault, ModelRejected, is_price
+from windlass.prices import micros_of
 from windlass_protocol import JsonObject, JsonValue, RetryClass
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.lazy import lazy_pattern
 
 T = TypeVar("T")
 
@@ -186,7 +188,7 @@ def _as_words(text: str, filename: str | None) -> str:
 
 NAME_CHARS_MAX: Final = 64
 CALL_ID_CHARS_MAX: Final = 40
-_FOREIGN: Final = lazy_pattern(r"[^A-Za-z0-9_-]")
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS: Final = 8
 
 
@@ -303,6 +305,30 @@ def may_think(messages: Sequence[LLMMessage], name: str, model_id: str) -> bool:
     since = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), -1)
     first = next((message for message in messages[since + 1 :] if message.role == "assistant"), None)
     return first is not None and bool(thoughts_of(first, name, model_id))
+
+
+_TICKS: Final = Decimal(10) ** 10
+"""Parts of a dollar that xAI counts in."""
+
+
+def own_cost_micros(usage: JsonObject) -> int | None:
+    """Return what a server says that an answer cost: OpenRouter, LiteLLM, Perplexity and xAI do.
+
+    For a customer with a key of their own, OpenRouter counts its fee, and apart what the provider takes.
+    """
+    ticks = _amount(usage.get("cost_in_usd_ticks"))
+    if ticks is not None:
+        return micros_of(ticks / _TICKS)
+    cost = usage.get("cost")
+    dollars = _amount(cost.get("total_cost") if isinstance(cost, dict) else cost)
+    details = usage.get("cost_details")
+    if dollars is not None and usage.get("is_byok") is True and isinstance(details, dict):
+        dollars += _amount(details.get("upstream_inference_cost")) or 0
+    return None if dollars is None else micros_of(dollars)
+
+
+def _amount(value: JsonValue) -> Decimal | None:
+    return Decimal(str(value)) if is_price(value) else None
 
 
 def count_of(counts: JsonValue, name: str) -> int | None:

@@ -17,6 +17,7 @@ from windlass.models.messages import (
     contents,
     count_of,
     names_back,
+    own_cost_micros,
     system_count,
     wire_call_id,
     wire_name,
@@ -33,7 +34,13 @@ from windlass.models.transport import (
     need_key,
     not_set_up,
 )
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import (
+    BilledRequest,
+    LLMMessage,
+    LLMStreamChunk,
+    LLMUsage,
+    ToolCallDelta,
+)
 from windlass_protocol import JsonObject, JsonValue, ToolCall
 from windlass_protocol.frozen import sealed
 
@@ -44,7 +51,7 @@ _REASONING: Final = ("reasoning_content", "reasoning")
 class OpenAIReader:
     """Reads one stream; `is_finished` is set by a finish_reason."""
 
-    __slots__ = ("_calls", "_ids", "_is_refusal", "_names", "is_finished")
+    __slots__ = ("_calls", "_ids", "_is_refusal", "_model", "_names", "_tier", "is_finished")
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -53,6 +60,8 @@ class OpenAIReader:
         self._calls: dict[int, int] = {}
         """Index in the answer of the call with the server's index."""
         self._is_refusal = False
+        self._model: str | None = None
+        self._tier: str | None = None
         self.is_finished = False
 
     def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
@@ -61,9 +70,14 @@ class OpenAIReader:
         Raises:
             Unavailable: the event is not valid.
         """
+        if isinstance(event.get("model"), str):
+            self._model = str(event["model"])
+        if isinstance(event.get("service_tier"), str):
+            self._tier = str(event["service_tier"])
         usage = event.get("usage")
         if isinstance(usage, dict):
-            yield LLMStreamChunk(usage=_usage(usage))
+            billed = BilledRequest("chat", usage, self._model, self._tier)
+            yield LLMStreamChunk(usage=_usage(usage, billed))
         choices = event.get("choices")
         if not isinstance(choices, list):
             raise stream_error("an event has no choices")
@@ -136,7 +150,7 @@ class OpenAIReader:
         return ours
 
 
-def _usage(usage: JsonObject) -> LLMUsage:
+def _usage(usage: JsonObject, billed: BilledRequest) -> LLMUsage:
     read = count_of(usage.get("prompt_tokens_details"), "cached_tokens")
     return LLMUsage(
         input_tokens=count_of(usage, "prompt_tokens"),
@@ -144,6 +158,8 @@ def _usage(usage: JsonObject) -> LLMUsage:
         cache_read_tokens=read if read is not None else count_of(usage, "prompt_cache_hit_tokens"),
         cache_write_tokens=count_of(usage.get("prompt_tokens_details"), "cache_write_tokens"),
         reasoning_tokens=count_of(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        cost_micros=own_cost_micros(usage),
+        billed=(billed,),
     )
 
 
@@ -293,6 +309,8 @@ _NO_KEY: Final = "none"
 class _ChatModel(ServedModel):
     """A model behind Chat Completions."""
 
+    limit_fields = (("max_tokens",), ("max_completion_tokens",))
+
     def __init__(self, model: str, line: Line, *, route_id: str, is_openai: bool) -> None:
         super().__init__(model, line, route_id=route_id)
         # Other servers apply the schema to all output of the model, which excludes tool calls.
@@ -324,7 +342,7 @@ class OpenAICompatProvider(_ChatModel):
     from, for error messages. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `packages/runtime[openai]` or the key is missing.
+        Unavailable: the extra `windlass-runtime[openai]` or the key is missing.
     """
 
     def __init__(
@@ -403,7 +421,7 @@ class AzureOpenAIProvider(_ChatModel):
     AZURE_OPENAI_ENDPOINT, the version of the API `api_version` or OPENAI_API_VERSION.
 
     Raises:
-        Unavailable: the extra `packages/runtime[openai]`, the key or the address is missing.
+        Unavailable: the extra `windlass-runtime[openai]`, the key or the address is missing.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from copy import copy
 from operator import attrgetter
 from typing import Final, Protocol, cast, runtime_checkable
 
@@ -11,9 +12,16 @@ from pydantic_core import to_json
 
 from windlass.models.errors import stream_error, truncation_error
 from windlass.models.messages import TurnCache, system_count
-from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage
+from windlass.ports.model import (
+    LimitedProvider,
+    LLMMessage,
+    LLMProvider,
+    LLMStreamChunk,
+    LLMUsage,
+    ModelPrice,
+    prices_of,
+)
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall
-from windlass_protocol.lazy import lazy_pattern
 
 FINAL: Final = "final"
 TOOL: Final = "tool"
@@ -104,11 +112,11 @@ def _json(value: JsonValue) -> str:
     return to_json(value).decode()
 
 
-_FINAL_BEGINS: Final = lazy_pattern(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"')
-_FENCED: Final = lazy_pattern(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
-_ESCAPE: Final = lazy_pattern(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
+_FINAL_BEGINS: Final = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"')
+_FENCED: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+_ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _CALLS: Final = attrgetter("tool_calls")
-_FIRST_HALF: Final = lazy_pattern(r"\\u[dD][89abAB]..")
+_FIRST_HALF: Final = re.compile(r"\\u[dD][89abAB]..")
 
 
 @runtime_checkable
@@ -133,6 +141,32 @@ class PromptedTools:
         self._turns = TurnCache(take_words)
         self.route_id = str(getattr(provider, "route_id", None) or "prompted")
         self.model_id = str(getattr(provider, "model_id", None) or type(provider).__name__)
+
+    @property
+    def prices(self) -> ModelPrice | str | None:
+        """The prices of the provider."""
+        return prices_of(self._provider)
+
+    @property
+    def answer_tokens(self) -> int | None:
+        """Tokens of the longest answer; None if the server decides."""
+        provider = self._provider
+        return provider.answer_tokens if isinstance(provider, LimitedProvider) else None
+
+    @property
+    def answer_tokens_min(self) -> int:
+        """Tokens of the shortest answer that the model can be held to."""
+        provider = self._provider
+        return provider.answer_tokens_min if isinstance(provider, LimitedProvider) else 1
+
+    def with_answer_tokens(self, tokens: int) -> "PromptedTools":
+        """Return the same model with answers of at most so many tokens, if its provider can do that."""
+        provider = self._provider
+        if not isinstance(provider, LimitedProvider):
+            return self
+        model = copy(self)
+        model._provider = provider.with_answer_tokens(tokens)
+        return model
 
     def __repr__(self) -> str:
         return f"PromptedTools({self._provider!r})"

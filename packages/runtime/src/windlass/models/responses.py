@@ -23,6 +23,7 @@ from windlass.models.messages import (
     make_provider_data,
     names_back,
     object_of,
+    own_cost_micros,
     system_count,
     text_of,
     wire_call_id,
@@ -36,7 +37,7 @@ from windlass.models.transport import (
     ModelSettings,
     ServedModel,
 )
-from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import BilledRequest, LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import JsonObject, JsonValue
 
 NAME: Final = "openai-responses"
@@ -48,7 +49,7 @@ _INCOMPLETE: Final = {"max_output_tokens": "length"}
 class ResponsesReader:
     """Reads one stream; `is_finished` is set by its last event."""
 
-    __slots__ = ("_calls", "_is_refusal", "_items", "_model_id", "_names", "is_finished")
+    __slots__ = ("_calls", "_is_refusal", "_items", "_model_id", "_names", "_searches", "is_finished")
 
     def __init__(self, names: Mapping[str, str], model_id: str) -> None:
         self._names = names
@@ -58,6 +59,8 @@ class ResponsesReader:
         self._items: list[JsonValue] = []
         """Encrypted reasoning, as it goes back."""
         self._is_refusal = False
+        self._searches = 0
+        """Searches in the web by the server."""
         self.is_finished = False
 
     def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
@@ -102,6 +105,7 @@ class ResponsesReader:
         )
 
     def _keep(self, item: JsonObject) -> None:
+        self._searches += item.get("type") == "web_search_call"
         if item.get("type") == "reasoning" and item.get("encrypted_content"):
             self._items.append({name: item.get(name) for name in ("id", "summary", "encrypted_content")})
 
@@ -114,22 +118,31 @@ class ResponsesReader:
             reason = _INCOMPLETE.get(incomplete_reason, incomplete_reason)
         return LLMStreamChunk(
             finish_reason=reason,
-            usage=_usage(response.get("usage")),
+            usage=self._usage(response),
             provider_data=make_provider_data(NAME, self._model_id, self._items) if self._items else None,
         )
 
-
-def _usage(usage: JsonValue) -> LLMUsage | None:
-    if not isinstance(usage, dict):
-        return None
-    read = usage.get("input_tokens_details")
-    return LLMUsage(
-        input_tokens=count_of(usage, "input_tokens"),
-        output_tokens=count_of(usage, "output_tokens"),
-        cache_read_tokens=count_of(read, "cached_tokens"),
-        cache_write_tokens=count_of(read, "cache_write_tokens"),
-        reasoning_tokens=count_of(usage.get("output_tokens_details"), "reasoning_tokens"),
-    )
+    def _usage(self, response: JsonObject) -> LLMUsage | None:
+        usage, model, tier = (response.get(name) for name in ("usage", "model", "service_tier"))
+        if not isinstance(usage, dict):
+            return None
+        read = usage.get("input_tokens_details")
+        billed = BilledRequest(
+            "responses",
+            usage,
+            model if isinstance(model, str) else None,
+            tier if isinstance(tier, str) else None,
+            more={"web_searches": self._searches} if self._searches else {},
+        )
+        return LLMUsage(
+            input_tokens=count_of(usage, "input_tokens"),
+            output_tokens=count_of(usage, "output_tokens"),
+            cache_read_tokens=count_of(read, "cached_tokens"),
+            cache_write_tokens=count_of(read, "cache_write_tokens"),
+            reasoning_tokens=count_of(usage.get("output_tokens_details"), "reasoning_tokens"),
+            cost_micros=own_cost_micros(usage),
+            billed=(billed,),
+        )
 
 
 def take(model: str, items: list[list[JsonObject]], message: LLMMessage) -> None:
@@ -199,10 +212,11 @@ class OpenAIResponsesProvider(ServedModel):
     address than OpenAI's needs no key. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `packages/runtime[openai]` or the key is missing.
+        Unavailable: the extra `windlass-runtime[openai]` or the key is missing.
     """
 
     holds_beside_tools = True
+    limit_fields = (("max_output_tokens",),)
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
@@ -10,7 +11,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self, TypeAlias, cast
 
 from windlass.errors import AgentError, Unavailable, install_hint
 from windlass.models.errors import (
@@ -24,10 +25,9 @@ from windlass.models.errors import (
     truncation_error,
 )
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -90,7 +90,9 @@ class ModelAddress:
     api_key: str
 
 
-_MEDIA_TYPE: Final = lazy_pattern(r"[a-z]+/[a-z0-9.+-]{1,64}")
+FieldPath: TypeAlias = tuple[str, ...]
+"""Where a field is in a request: its name, after those of the objects that hold it."""
+_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,64}")
 _DONE: Final = "[DONE]"
 _LAST: Final = frozenset({"message_stop", "response.completed", "response.incomplete"})
 """Types of the last event of a stream."""
@@ -120,7 +122,7 @@ class Line:
     """The connection to a server, shared by a provider and its variants."""
 
     sdk: str
-    """The module that the client needs; the first request imports it, which may take a second."""
+    """The module that the client needs; the first request imports it and the prices, which takes a second."""
     make: "Callable[[ModelAddress, ModelSettings], ModelClient]"
     address: ModelAddress = field(repr=False)
     settings: ModelSettings
@@ -173,8 +175,11 @@ class Line:
             # Connections belong to their event loop: those of a closed loop cannot be used.
             for old in [loop for loop in self._clients if loop.is_closed()]:
                 del self._clients[old]
-            await asyncio.to_thread(import_module, self.sdk)
-            self._clients.setdefault(loop, self.make(self.address, self.settings))
+            for module in (self.sdk, "windlass.price_table"):
+                await asyncio.to_thread(import_module, module)
+            # In a thread as well: a client loads the certificates of this machine.
+            client = await asyncio.to_thread(self.make, self.address, self.settings)
+            self._clients.setdefault(loop, client)
         return self._clients[loop]
 
     async def _check_type(self, response: "Response", expected: str) -> None:
@@ -232,6 +237,12 @@ class ServedModel:
 
     holds_beside_tools = False
     """Whether a schema can be enforced for answers while tools are offered."""
+    limit_fields: ClassVar[tuple[FieldPath, ...]] = (("max_tokens",),)
+    """Fields of a request that limit its answer."""
+    thinking_field: ClassVar[FieldPath] = ("thinking", "budget_tokens")
+    """Field of a request with the tokens that the model may think."""
+    default_answer_tokens: ClassVar[int | None] = None
+    """The limit of a request without one in the settings; None if the server decides."""
 
     def __init__(self, model: str, line: Line, *, route_id: str) -> None:
         self.route_id = route_id
@@ -241,6 +252,33 @@ class ServedModel:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_id!r})"
+
+    @property
+    def prices(self) -> str:
+        """The address of the server, by which the price table knows it."""
+        return self._line.address.base_url
+
+    @property
+    def answer_tokens(self) -> int | None:
+        """Tokens of the longest answer; None if the server decides."""
+        body = self._settings.body or {}
+        limits = [limit for path in self.limit_fields if (limit := _tokens_at(body, path)) is not None]
+        return max(limits) if limits else self._settings.max_tokens or self.default_answer_tokens
+
+    @property
+    def answer_tokens_min(self) -> int:
+        """Tokens of the shortest answer that the model can be held to: what it may think counts."""
+        budget = _tokens_at(self._settings.body or {}, self.thinking_field)
+        return 1 if budget is None else max(budget, 0) + 1
+
+    def with_answer_tokens(self, tokens: int) -> Self:
+        """Return the same model with answers of at most so many tokens."""
+        model = copy(self)
+        body = self._settings.body or {}
+        for path in self.limit_fields:
+            body = _without(body, path)
+        model._settings = replace(self._settings, max_tokens=tokens, body=body)
+        return model
 
     def with_output(self, schema: JsonObject) -> Self:
         """Return the same model with answers in JSON that fit a schema."""
@@ -286,6 +324,22 @@ class ServedModel:
     async def aclose(self) -> None:
         """Close the connections to the server."""
         await self._line.aclose()
+
+
+def _tokens_at(body: JsonObject, path: FieldPath) -> int | None:
+    field: JsonValue = body
+    for name in path:
+        field = field.get(name) if isinstance(field, dict) else None
+    return field if isinstance(field, int) and not isinstance(field, bool) else None
+
+
+def _without(body: JsonObject, path: FieldPath) -> JsonObject:
+    """Return a body without a field."""
+    name, *below = path
+    inner = body.get(name)
+    if below and isinstance(inner, dict):
+        return {**body, name: _without(inner, tuple(below))}
+    return body if below else {other: value for other, value in body.items() if other != name}
 
 
 def need_extra(extra: str, route_id: str, *modules: str) -> None:

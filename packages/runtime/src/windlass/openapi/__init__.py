@@ -6,6 +6,7 @@ environment variables; neither the model nor the journal sees them. It needs the
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,7 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import yaml
 
 from windlass import parts
-from windlass.errors import check_name, install_hint, meant, option_problem, wrong
+from windlass.errors import check_name, install_hint, near_names, option_problem, wrong
 from windlass.limits import NAME_CHARS_MAX
 from windlass.openapi.document import BODY, FORM, ApiDocument, ApiOperation, ApiParameter
 from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
@@ -26,8 +27,8 @@ from windlass.tools.calling import read_by_size
 from windlass.tools.context import ToolContext
 from windlass_harness.redact import SECRET_CHARS_MIN, Redactor
 from windlass_protocol import EffectClass, JsonObject, ToolMode
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     import httpx2
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 DOCUMENT_BYTES_MAX: Final = 16 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 1_048_576
 """Bytes of one response; a longer one is an error."""
+RESPONSE_VALUES_MAX: Final = 200_000
+"""Values of JSON in one response; more is an error."""
 ERROR_CHARS_MAX: Final = 500
 """Characters of the body of an error that the model sees."""
 TIMEOUT_S: Final = 60.0
@@ -47,7 +50,7 @@ _BY_METHOD: Final[Mapping[str, tuple[ToolMode, EffectClass]]] = {
 }
 """What a method does by the rules of HTTP; all others are external, and not repeated after a crash."""
 _LATER: Final = frozenset({429, 502, 503, 504})
-_OTHER: Final = lazy_pattern(r"[^A-Za-z0-9_-]+")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class ApiOptions(TypedDict, total=False):
@@ -101,7 +104,7 @@ class OpenApi:
             )
         for operation in options.get("tools", {}):
             if operation not in self.fingerprints:
-                close = meant([operation], list(self.fingerprints))
+                close = near_names([operation], list(self.fingerprints))
                 raise wrong(f"API {name}: tools names {operation}, which is not among the operations{close}")
         for operation, pin in options.get("pins", {}).items():
             if self.fingerprints.get(operation) != pin:
@@ -203,7 +206,10 @@ class OpenApi:
             )
             is_later = status in _LATER and operation.method == "get"
             raise ToolFailed(f"{self._name} answered with HTTP {status}: {answer}", retryable=is_later)
-        read = partial(_read_masked, content, redactor, is_json="json" in kind.partition(";")[0])
+        is_json = "json" in kind.partition(";")[0]
+        if is_json and count_values(content, RESPONSE_VALUES_MAX) > RESPONSE_VALUES_MAX:
+            raise _too_large(operation, f"{RESPONSE_VALUES_MAX:,} values")
+        read = partial(_read_masked, content, redactor, is_json=is_json)
         # In a thread if it is large: masking many values takes a while.
         return await read_by_size(len(content), read)
 
@@ -373,9 +379,13 @@ async def _content(response: "httpx2.Response", operation: ApiOperation) -> byte
     async for chunk in response.aiter_bytes():
         content += chunk
         if len(content) > RESPONSE_BYTES_MAX:
-            done = "" if operation.method == "get" else "; the call itself was made"
-            raise ToolFailed(f"the response is too large: limit {RESPONSE_BYTES_MAX:,} bytes{done}")
+            raise _too_large(operation, f"{RESPONSE_BYTES_MAX:,} bytes")
     return bytes(content)
+
+
+def _too_large(operation: ApiOperation, limit: str) -> ToolFailed:
+    done = "" if operation.method == "get" else "; the call itself was made"
+    return ToolFailed(f"the response is too large: limit {limit}{done}")
 
 
 def _no_answer_error(operation: ApiOperation, problem: str) -> ToolFailed:

@@ -5,22 +5,22 @@ are read as the specification says; what a tool cannot send, such as cookies or 
 start.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Final, cast
 from urllib.parse import unquote
 
-from windlass.errors import Rejected, meant, wrong
+from windlass.errors import Rejected, near_names, wrong
 from windlass.limits import DESCRIPTION_CHARS_MAX
 from windlass_protocol import JsonObject, canonical
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 METHODS: Final = ("get", "head", "options", "post", "put", "patch", "delete")
 BODY: Final = "body"
 """The argument with the body of a request."""
 FORM: Final = "application/x-www-form-urlencoded"
-_VERSION: Final = lazy_pattern(r"3\.[01]\.\d+")
+_VERSION: Final = re.compile(r"3\.[01]\.\d+")
 _SCHEMAS: Final = "#/components/schemas/"
 _DROPPED: Final = frozenset({"discriminator", "xml", "externalDocs", "example", "nullable"})
 """Keywords of OpenAPI that JSON Schema does not have."""
@@ -35,7 +35,7 @@ _NOT_PARAMETERS: Final = frozenset(
     {"accept", "authorization", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
 """Headers that no parameter sets: the specification says so, or they belong to the connection."""
-_UNNAMED: Final = lazy_pattern(r"[^A-Za-z0-9._-]+")
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @sealed
@@ -105,7 +105,7 @@ class ApiDocument:
         """
         definition = self._operations.get(operation_id)
         if definition is None:
-            near = meant([operation_id], [*self._operations])
+            near = near_names([operation_id], [*self._operations])
             raise self._wrong(f"unknown operation {operation_id}{near}")
         if operation_id in self._repeated:
             raise self._wrong(f"two operations have the operationId {operation_id}")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.errors import CLOSE_NAMES_MAX, NAME_CHARS_MAX, AgentError, Rejected, Unavailable, meant
+from windlass.errors import CLOSE_NAMES_MAX, NAME_CHARS_MAX, AgentError, Rejected, Unavailable, near_names
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
-from windlass.ports.store import Catalog, Journal, RunRow, Timeline
+from windlass.ports.catalog import Catalog, RunRow
+from windlass.ports.journal import Journal, Timeline
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, RetryClass
 from windlass_protocol.codec import canonical
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import events
 
@@ -41,7 +42,7 @@ PROGRESS_TYPES: Final = frozenset(
 """Events that a later event supersedes."""
 
 
-def refused(message: str) -> Rejected:
+def bad_subscription(message: str) -> Rejected:
     """Return the error for an invalid subscription."""
     return Rejected(message, kind=ErrorKind.PROJECTION_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 
@@ -85,13 +86,17 @@ class QueueOptions:
 
     def __post_init__(self) -> None:
         if not 2 <= self.capacity <= SUBSCRIBER_EVENTS_MAX:
-            raise refused(f"capacity must be 2 to {SUBSCRIBER_EVENTS_MAX:,}, found {self.capacity:,}")
+            raise bad_subscription(
+                f"capacity must be 2 to {SUBSCRIBER_EVENTS_MAX:,}, found {self.capacity:,}"
+            )
         if not 1 <= self.terminal_reserve < self.capacity:
-            raise refused(
+            raise bad_subscription(
                 f"terminal_reserve must be 1 to {self.capacity - 1:,}, found {self.terminal_reserve:,}"
             )
         if self.overflow is Overflow.BACKPRESSURE_CALLER:
-            raise refused("backpressure_caller is not supported: a subscriber must not slow a run down")
+            raise bad_subscription(
+                "backpressure_caller is not supported: a subscriber must not slow a run down"
+            )
 
 
 class OverflowReason(StrEnum):
@@ -139,6 +144,11 @@ class StreamOptions:
     """Whether deltas of unfinished answers are shown."""
     queue: QueueOptions | None = None
     """None never drops a record: a slow subscriber reads from the journal."""
+    live_pause_s: float = 0.0
+    """The least time between two looks at live deltas: those that arrive in between are joined.
+
+    A record does not wait, and the deltas that it replaces are shown before it.
+    """
 
 
 DEFAULT_OPTIONS: Final = StreamOptions()
@@ -160,9 +170,9 @@ def check_event_names(name: str, values: Iterable[str]) -> None:
     names = types.keys() if name == "types" else {kind.partition(".")[0] for kind in types}
     unknown = sorted(value for value in values if value not in names and not isinstance(value, UnknownEvent))
     if unknown:
-        listed = ", ".join(shown(value, NAME_CHARS_MAX) for value in unknown[:CLOSE_NAMES_MAX])
-        hint = meant(unknown, sorted(names))
-        raise refused(
+        listed = ", ".join(printable(value, NAME_CHARS_MAX) for value in unknown[:CLOSE_NAMES_MAX])
+        hint = near_names(unknown, sorted(names))
+        raise bad_subscription(
             f"{name}: this version has no event {listed}{hint or '; docs/events.md lists the events'}"
         )
 
@@ -191,7 +201,7 @@ class EventFilter:
                 event that this version does not have; `UnknownEvent("…")` names one of another version.
         """
         criteria = {
-            part.name: _checked(part.name, getattr(self, part.name))
+            part.name: _check(part.name, getattr(self, part.name))
             for part in fields(self)
             if part.name != "terminal_only" and getattr(self, part.name) is not None
         }
@@ -203,11 +213,11 @@ class EventFilter:
         return CompiledEventFilter(f"sha256:{digest}", tuple(criteria.items()), self.terminal_only)
 
 
-def _checked(name: str, values: Collection[str]) -> frozenset[str]:
+def _check(name: str, values: Collection[str]) -> frozenset[str]:
     if isinstance(values, str):
-        raise refused(f"{name} must be a collection of strings, found a single string")
+        raise bad_subscription(f"{name} must be a collection of strings, found a single string")
     if not 1 <= len(values) <= FILTER_VALUES_MAX:
-        raise refused(f"{name} must have 1 to {FILTER_VALUES_MAX:,} values, found {len(values):,}")
+        raise bad_subscription(f"{name} must have 1 to {FILTER_VALUES_MAX:,} values, found {len(values):,}")
     if name in ("types", "families"):
         check_event_names(name, values)
     return frozenset(values)

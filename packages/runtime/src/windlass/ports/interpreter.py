@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -57,6 +57,22 @@ class ProgramCall:
     name: str
     positional: tuple[JsonValue, ...] = ()
     named: JsonObject = field(default_factory=dict[str, JsonValue])
+
+
+@sealed
+class ProgramStart:
+    """What a function of the application is run with; equal starts and outcomes make it go the same way."""
+
+    arguments: JsonObject
+    _: KW_ONLY
+    at: datetime
+    """The time of its clock when it begins."""
+    seed: str
+    """The seed of its random numbers."""
+    run_id: str
+    session_id: str
+    owner: str | None = None
+    deps: object = field(default=None, repr=False, compare=False)
 
 
 class ProgramFunctions(Protocol):
@@ -124,6 +140,47 @@ class Progress:
     """None while it waits for calls."""
     variables: bytes | None = None
     """Its variables, if it ended with a value and keeps them."""
+    cancelled: tuple[int, ...] = ()
+    """Numbers of its timers that it does not wait for any more."""
+
+
+@sealed
+class RecordedOutcome:
+    """The result of a call, with the time of its record."""
+
+    number: int
+    """The number of the call, counted from the beginning of the program."""
+    outcome: CallOutcome
+    at: datetime
+
+
+class LiveProgram(Protocol):
+    """A function of the application that runs in this process, and stays in memory while it waits."""
+
+    taken: int
+    """Outcomes that it has taken."""
+
+    async def run(self, outcomes: Sequence[RecordedOutcome]) -> Progress:
+        """Run it until it waits for a call without an outcome, or ends."""
+        ...
+
+    def close(self) -> None:
+        """Remove it from memory. Its `finally` blocks run, and calls in them are refused."""
+        ...
+
+
+@runtime_checkable
+class LiveFunctions(ProgramFunctions, Protocol):
+    """The functions of a program that is a function of the application."""
+
+    @property
+    def version(self) -> str:
+        """Name and version of the function."""
+        ...
+
+    def begin(self, start: ProgramStart) -> LiveProgram:
+        """Return the function, ready to run from its start."""
+        ...
 
 
 class Diverged(Exception):

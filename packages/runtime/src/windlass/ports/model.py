@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Protocol, cast, runtime_checkable
+from math import inf
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeGuard, cast, runtime_checkable
 
 from windlass.errors import AgentError, Rejected, Unavailable
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass
@@ -17,6 +19,63 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 
 
+Api = Literal["chat", "responses", "messages", "gemini", "converse"]
+"""The API whose usage is read: Chat Completions, Responses, Messages of Anthropic, Gemini, Converse."""
+
+
+PRICE_MAX: Final = 1_000_000
+"""US dollars per million tokens, or for a request."""
+
+
+@sealed
+class ModelPrice:
+    """Prices of a model, in US dollars per million tokens; `ModelPrice(0, 0)` is free.
+
+    Tokens that are read from the provider's cache or written to it cost as much as others when left out.
+
+    Raises:
+        ValueError: a price is negative, too high or not a number.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    request: float = 0.0
+    """Price of each request, in US dollars."""
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cache_read", "cache_write", "request"):
+            price: object = getattr(self, name)
+            is_optional = name.startswith("cache")
+            if is_optional and price is None:
+                continue
+            if not is_price(price) or price > PRICE_MAX:
+                raise ValueError(
+                    f"{name} must be a price in US dollars from 0 to {PRICE_MAX:,}, found {price!r}"
+                )
+
+
+def is_price(price: object) -> TypeGuard[float]:
+    """Whether a value is an amount of dollars."""
+    return isinstance(price, int | float) and not isinstance(price, bool) and 0 <= price < inf
+
+
+@sealed
+class BilledRequest:
+    """A request as its provider bills it."""
+
+    api: Api
+    usage: JsonObject
+    """The usage as the provider sent it."""
+    model: str | None = None
+    """The model that answered, if the provider named it."""
+    tier: str | None = None
+    """The service tier, if the provider named it."""
+    more: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Counts of what is billed beside the usage, such as web searches."""
+
+
 @sealed
 class LLMUsage:
     """Tokens and cost of an answer. None means that the provider did not report it."""
@@ -27,6 +86,9 @@ class LLMUsage:
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_micros: int | None = None
+    """What the provider itself says that the answer cost, in millionths of a US dollar."""
+    billed: tuple[BilledRequest, ...] = field(default=(), compare=False, repr=False)
+    """The requests of the answer, for the price table; without them the tokens are priced."""
 
 
 @sealed(weakref_slot=True)
@@ -89,10 +151,16 @@ class LLMStreamChunk:
     """
 
 
+REPORTED: Final = "reported"
+"""The prices of a provider whose server knows them, keeps to limits, and reports costs."""
+
+
 class LLMProvider(Protocol):
     """A model behind one route.
 
-    A provider that knows its context window has an attribute `context_window_tokens`.
+    A provider that knows its context window has an attribute `context_window_tokens`. One that has prices has
+    an attribute `prices`: a ModelPrice, or the address of its server, by which the price table knows it, or
+    `REPORTED` if the server has the prices, keeps to the limits that it is given, and reports what it spent.
     """
 
     def stream(
@@ -127,10 +195,30 @@ class OutputProvider(LLMProvider, Protocol):
         ...
 
 
+@runtime_checkable
+class LimitedProvider(LLMProvider, Protocol):
+    """A provider whose answers can be made shorter."""
+
+    answer_tokens: int | None
+    """Tokens of the longest answer; None if the server decides."""
+    answer_tokens_min: int
+    """Tokens of the shortest answer that it can be held to; more than 1 for a model that must think first."""
+
+    def with_answer_tokens(self, tokens: int) -> LLMProvider:
+        """Return a provider of the same model with answers of at most so many tokens."""
+        ...
+
+
 def window_tokens(provider: LLMProvider) -> int | None:
     """Return the context window of a model in tokens; None if the provider does not declare it."""
     tokens = cast(object, getattr(provider, "context_window_tokens", None))
     return tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+def prices_of(provider: LLMProvider) -> ModelPrice | str | None:
+    """Return the prices of a model, or the address by which the price table knows its server."""
+    prices = cast(object, getattr(provider, "prices", None))
+    return prices if isinstance(prices, ModelPrice | str) else None
 
 
 class ModelFault(StrEnum):
@@ -174,16 +262,34 @@ class ModelUnavailable(Unavailable):
     The request can be repeated, after `retry_after_ms` if the provider named a delay.
     """
 
-    def __init__(self, message: str, *, fault: ModelFault, retry_after_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        fault: ModelFault,
+        retry_after_ms: int | None = None,
+        is_unpaid: bool = False,
+    ) -> None:
         kind = ErrorKind.TIMEOUT if fault is ModelFault.TIMEOUT else ErrorKind.PROVIDER_FAILURE
         super().__init__(message, kind=kind, retry=RetryClass.RETRYABLE)
         self.fault = fault
         self.retry_after_ms = retry_after_ms
+        self.is_unpaid = is_unpaid or fault is ModelFault.RATE_LIMIT
+        """Whether the provider began no answer: the request did not reach it, or was refused."""
 
     def info(self) -> ErrorInfo:
         """Return the error as it crosses the wire, with its fault."""
         more = {"details": {"fault": self.fault.value}, "retry_after_ms": self.retry_after_ms}
         return super().info().model_copy(update=more)
+
+
+def is_unpaid(error: BaseException) -> bool:
+    """Whether a model call that failed before its first chunk has cost nothing, for certain."""
+    if isinstance(error, ModelUnavailable):
+        return error.is_unpaid
+    return isinstance(error, Rejected) and not (
+        isinstance(error, ModelRejected) and error.fault is ModelFault.SERVER
+    )
 
 
 def is_context_overflow(error: AgentError | ErrorInfo) -> bool:

@@ -111,7 +111,7 @@ class RunIndex(Protocol):
         """Record the positions up to which sessions were read; sessions with newer records stay stale."""
         ...
 
-    def known_position(self, session_id: str) -> int:
+    def position_of(self, session_id: str) -> int:
         """Return the position up to which the runs of a session are indexed."""
         ...
 
@@ -131,16 +131,16 @@ class RunIndex(Protocol):
         """Return runs of a status, newest first."""
         ...
 
-    def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
+    def find_runs(self, look: RunLook, limit: int) -> tuple[IndexedRun, ...]:
         """Return runs, newest first."""
         ...
 
-    def failing(self, wanted: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
+    def failing(self, look: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
         """Return the counts of failures over the matching runs by their rate, the worst first; names with
         fewer occurrences than `enough` come last."""
         ...
 
-    def over_time(self, wanted: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
+    def over_time(self, look: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
         """Return the counts of the matching runs by the interval of their start, from `wanted.since` on."""
         ...
 
@@ -157,7 +157,9 @@ class RunStore(Protocol):
     """A synchronous journal with an index of its runs, for callers without an event loop."""
 
     @property
-    def index(self) -> RunIndex: ...
+    def index(self) -> RunIndex:
+        """The index of the runs."""
+        ...
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
         """Write records to the journal; records that it has already are skipped."""
@@ -183,7 +185,7 @@ class RunStore(Protocol):
         """Return the position of the newest record."""
         ...
 
-    def changed(self, after: int) -> Mapping[str, int]:
+    def sessions_after(self, after: int) -> Mapping[str, int]:
         """Return the sessions with records after a position, with the last position of each."""
         ...
 

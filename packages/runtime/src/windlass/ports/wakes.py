@@ -18,9 +18,9 @@ class Parked:
 
     wake_in_ms: int | None
     """After how long it must be driven again; None if only an item wakes it."""
-    agent_id: str | None
+    agent_id: str | None = None
     """The agent of its newest run."""
-    status: str | None
+    status: str | None = None
     """The status of that run."""
 
 

@@ -1,6 +1,6 @@
 """Stores in PostgreSQL.
 
-They need the extra `packages/runtime[postgres]`, which is imported when the first store is opened.
+They need the extra `windlass-runtime[postgres]`, which is imported when the first store is opened.
 """
 
 from typing import TYPE_CHECKING

@@ -28,6 +28,7 @@ from windlass.adapters.journals.sql.integrity import (
     SETTLED_COLUMNS,
     START,
     STORE,
+    AppendPosition,
     StoredSession,
     StoreKey,
     damage_error,
@@ -353,7 +354,7 @@ class _Check:
         key, last_seq, last_position, epoch, sealed, body = cast(
             "tuple[int, int, int, int, bytes, bytes]", tuple(append)
         )
-        checksum = self._key.chain(before, (key, last_seq, last_position, epoch), body=body)
+        checksum = self._key.chain(before, AppendPosition(key, last_seq, last_position, epoch), body=body)
         if checksum != sealed:
             raise damage_error(session.row.session_id, last_seq)
         return checksum

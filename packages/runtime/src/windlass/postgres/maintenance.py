@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from windlass.adapters.journals.rules import misconfiguration
 from windlass.errors import install_hint
-from windlass.ports.store import (
+from windlass.ports.listing import (
     RunFilter,
     RunOrder,
     SessionFilter,
@@ -95,10 +95,10 @@ async def verify_postgres(address: str) -> int:
         while sessions := await store.sessions(after=name):
             name = sessions[-1].session_id
         every_run, order = RunFilter(), RunOrder(is_ascending=True)
-        while runs := await store.listed_runs(every_run, order=order):
-            order = replace(order, after=place_of_run(runs[-1], wanted=every_run, by=order.by))
+        while runs := await store.list_runs(every_run, order=order):
+            order = replace(order, after=place_of_run(runs[-1], where=every_run, by=order.by))
         every_session, newest = SessionFilter(root_only=False), SessionOrder()
-        while listed := await store.listed(every_session, order=newest):
+        while listed := await store.list_sessions(every_session, order=newest):
             newest = replace(newest, after=place_of_session(listed[-1], by=newest.by))
     finally:
         await store.aclose()

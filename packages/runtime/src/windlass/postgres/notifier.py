@@ -22,7 +22,7 @@ import psycopg
 from psycopg import sql
 
 from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.ports.store import Notice
+from windlass.ports.inbox import InboxNotice
 from windlass.postgres.link import FAILURES, PostgresAddress
 
 SEND_EVERY_S: Final = 0.02
@@ -37,7 +37,7 @@ RECONNECT_FIRST_S: Final = 0.1
 HOLD_S: Final = 2.0
 """How long an owner waits for its lock before it goes on without."""
 
-Listener = Callable[[Notice], None]
+Listener = Callable[[InboxNotice], None]
 
 
 class Notifier:
@@ -154,7 +154,7 @@ class Notifier:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     is_listening = True
                     # Notifications sent before LISTEN are missed: let listeners look at everything.
-                    self._pass_on(Notice(None, has_items=True))
+                    self._pass_on(InboxNotice(None, has_items=True))
                 while payload := self._payload():
                     connection.execute(
                         sql.SQL("NOTIFY {}, {}").format(sql.Identifier(self._channel), sql.Literal(payload))
@@ -212,11 +212,11 @@ class Notifier:
             sender, records, items = json.loads(payload)
             if sender != self._me:
                 if records is None or items is None:
-                    self._pass_on(Notice(None, has_items=True))
+                    self._pass_on(InboxNotice(None, has_items=True))
                 else:
-                    self._pass_on(Notice(frozenset(records) | frozenset(items), has_items=bool(items)))
+                    self._pass_on(InboxNotice(frozenset(records) | frozenset(items), has_items=bool(items)))
 
-    def _pass_on(self, notice: Notice) -> None:
+    def _pass_on(self, notice: InboxNotice) -> None:
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, cast
 
-from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
+from windlass.ports.permits import PERMIT_LEASE_MS, PERMIT_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
 from windlass.postgres.link import PostgresAddress, PostgresLink
 from windlass.postgres.reads import NOW
 from windlass.postgres.schema import SCHEMA, in_transaction

@@ -8,7 +8,7 @@ from typing import Final, cast
 from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.queries import ARRIVED, Reads
 from windlass.adapters.journals.sql.statements import Dialect
-from windlass.ports.store import Arrivals
+from windlass.ports.inbox import Arrivals
 from windlass.postgres.link import PostgresLink
 from windlass.postgres.notifier import owner_lock
 

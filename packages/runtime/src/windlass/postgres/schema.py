@@ -41,6 +41,8 @@ _LOCK: Final = 0x574C5331
 """Key of the advisory lock under which tables are made."""
 NUMBERS_LOCK: Final = 0x574C5332
 """Key of the advisory lock under which numbers are given."""
+PURSES_LOCK: Final = 0x574C5333
+"""Key of the advisory lock under which calls are held in purses."""
 
 _TEXT: Final = 'TEXT COLLATE "C"'
 _HORIZON: Final = "horizon BIGINT NOT NULL DEFAULT currval('horizons')"

@@ -13,7 +13,9 @@ from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.store import SqlStore
 from windlass.errors import AgentError
 from windlass.limits import REFUSED_STARTS_MAX
-from windlass.ports.store import Appended, Batch, Notice, PermitAsk, PermitGrant
+from windlass.ports.inbox import InboxNotice
+from windlass.ports.journal import Appended, Batch
+from windlass.ports.permits import PermitAsk, PermitGrant
 from windlass.postgres.link import (
     FAILURES,
     PostgresAddress,
@@ -185,14 +187,14 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         """Return a number that changes after every write of any process: poll it to detect writes."""
         return await self._read(lambda reads: reads.change_token())
 
-    def listen(self, listener: Callable[[Notice], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[InboxNotice], None]) -> Callable[[], None]:
         """Call a function in this event loop when another process has written; return how to end that.
 
         A notification may get lost, and behind PgBouncer in transaction mode there may be none: poll as well.
         """
         loop = asyncio.get_running_loop()
 
-        def pass_on(notice: Notice) -> None:
+        def pass_on(notice: InboxNotice) -> None:
             # A closed loop has no listeners left.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(listener, notice)

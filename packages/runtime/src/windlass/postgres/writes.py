@@ -15,11 +15,11 @@ from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, StoredSession, StoreKey
 from windlass.adapters.journals.sql.jobs import Job
 from windlass.adapters.journals.sql.listing import IndexWrites
-from windlass.ports.store import Document
+from windlass.ports.documents import Document
 from windlass.postgres.link import PostgresLink
 from windlass.postgres.notifier import Notifier
 from windlass.postgres.reads import LAST_POSITION, PRESENCE, SETTLED
-from windlass.postgres.schema import NUMBERS_LOCK
+from windlass.postgres.schema import NUMBERS_LOCK, PURSES_LOCK
 from windlass_harness.views.listing import words_in
 
 _LOG: Final = logging.getLogger("windlass.store")
@@ -219,6 +219,9 @@ class PostgresTransaction(ArchiveTransaction):
     def _forget(self, session: StoredSession) -> None:
         self._link.execute("DELETE FROM words WHERE session_key = ?", (session.key,))
         self._link.execute(_FORGET_REFUSED, (session.key,))
+
+    def _lock_purses(self) -> None:
+        self._link.execute("SELECT pg_advisory_xact_lock(?)", (PURSES_LOCK,))
 
     def index_words(self) -> bool:
         """Add the next words to the search index; return whether more are left.

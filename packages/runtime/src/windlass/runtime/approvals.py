@@ -5,16 +5,18 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from pydantic import JsonValue
-
 from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
 from windlass.engine.inbox import DISPATCHED, each_item, item_key
 from windlass.engine.writer import Publisher, load
 from windlass.errors import AgentError
 from windlass.ports.host import ApprovalDispatcher
-from windlass.ports.store import Standing, Store
+from windlass.ports.inbox import DispatchedItem
+from windlass.ports.journal import Standing
+from windlass.ports.store import Store
 from windlass_harness.record import Record
 from windlass_protocol import InputRequest, InputResponse
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated.records import InputRequested
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -58,9 +60,10 @@ class ApprovalDesk:
         """Publish durable records, and dispatch the requests in them."""
         self._publisher.publish(records)
         for record in records:
+            body = record.body if record.type == InputRequested.TYPE else None
             # Requests of a subagent are dispatched from its own session.
-            if record.type == "input.requested" and "childSessionId" not in record.data:
-                for request in _requests(record):
+            if isinstance(body, InputRequested) and body.child_session_id is None:
+                for request in body.requests:
                     self._take(request, record.session_id, record.run_id or "")
 
     def open(self) -> None:
@@ -110,7 +113,7 @@ class ApprovalDesk:
         state = (await load(store, store, session_id=session_id)).state
         run = state.run
         dispatched_ids = {str(item.body["requestId"]) for item in items}
-        dispatched_ids |= {note.asked_as or "" for note in state.notes.values() if note.is_dispatched}
+        dispatched_ids |= {note.last_request_id or "" for note in state.notes.values() if note.is_dispatched}
         for request in () if run is None else state.session.requests.values():
             if request.request_id not in dispatched_ids:
                 self._take(request, session_id, "" if run is None else run.run_id)
@@ -142,7 +145,7 @@ class ApprovalDesk:
 
     async def _note(self, request_id: str, session_id: str) -> None:
         """Journal that a request was dispatched."""
-        key, body = item_key(DISPATCHED, request_id), dict[str, JsonValue](requestId=request_id)
+        key, body = item_key(DISPATCHED, request_id), data_of(DispatchedItem(request_id=request_id))
         try:
             await self._store.post(session_id, kind=DISPATCHED, key=key, body=body)
         except AgentError as error:
@@ -166,9 +169,3 @@ class ApprovalDesk:
 
     async def _dispatch(self, request: InputRequest, session_id: str, run_id: str) -> InputResponse | None:
         return await self._dispatcher.dispatch(request, session_id=session_id, run_id=run_id)
-
-
-def _requests(record: Record) -> list[InputRequest]:
-    requests = record.data.get("requests")
-    assert isinstance(requests, list), "a record that asks people has requests"
-    return [InputRequest.model_validate(request) for request in requests]

@@ -1,6 +1,7 @@
 """Binding of a run to the agent of this process, also after the agent changed."""
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import Final, cast
 
 from windlass.agent.agent import AnyAgent, output_contract
@@ -19,16 +20,18 @@ from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.refusals import invalid_package, missing_agent, missing_deps, missing_port
-from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
-from windlass.runtime.rooms import rehearsed
-from windlass.runtime.start import (
-    check_no_secret,
+from windlass.runtime.executors import (
     fallbacks_of,
     hooks_of,
+    prices_for,
     provider_of,
     summary_provider_of,
     tools_of,
 )
+from windlass.runtime.packages import check_no_secret
+from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
+from windlass.runtime.rooms import rehearse
+from windlass.tools.calling import after_few_checks
 from windlass.tools.context import copy_of
 from windlass.tools.deps import RunInfo, deps_class
 from windlass_harness.policy import PolicySet
@@ -41,7 +44,6 @@ CHANGES_CHARS_MAX: Final = 1_000
 """Characters of the differences between two packages that an error or record holds."""
 PACKAGES_MAX: Final = 64
 """Packages of older runs that are cached."""
-_DEFAULT_POLICY: Final = RulesPolicy(PolicySet())
 
 
 class RuntimeBinder:
@@ -63,7 +65,7 @@ class RuntimeBinder:
         """
         binding = await self._bind(run)
         if run.playground is not None:
-            binding = await rehearsed(binding, run, self._ports)
+            binding = await rehearse(binding, run, self._ports)
             if run.playground.calls == "recorded":
                 # Output validators may use dependencies, which a run without effects does not have.
                 return replace(binding, output=None)
@@ -181,6 +183,7 @@ class RuntimeBinder:
             skills=self._skills(package),
             package_change=ports.package_change.value,
             notes=notes,
+            prices=prices_for(ports, package.agent.agent_id),
         )
 
     def _output(self, package: RuntimePackage) -> OutputType | None:
@@ -262,7 +265,8 @@ class RuntimeBinder:
             raise invalid_package(
                 "the agent of the run is not registered with this runtime any more", run.run_id
             )
-        return check_package(await maybe_await(resolver.resolve(run.package_id)))
+        package = await maybe_await(resolver.resolve(run.package_id))
+        return await after_few_checks(partial(check_package, package))
 
     async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Body:
         body = package_json(package)
@@ -278,7 +282,12 @@ class RuntimeBinder:
 
 def _rules_in(registered: Registered | None) -> RulesPolicy:
     """The rules of an agent, or the default rules."""
-    return _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
+    return _default_rules() if registered is None or registered.policy is None else registered.policy
+
+
+@cache
+def _default_rules() -> RulesPolicy:
+    return RulesPolicy(PolicySet())
 
 
 def difference(old: RuntimePackage, new: RuntimePackage) -> str:

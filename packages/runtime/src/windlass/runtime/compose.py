@@ -6,29 +6,23 @@ is made. So a method imports what it needs from them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, Unpack, cast, overload
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from windlass.agent.agent import Agent, output_contract, output_type_of
 from windlass.errors import AgentError, check_whole, kind_of
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.refusals import (
     bad_request,
-    check_given,
     check_id,
-    check_items,
-    check_options,
     check_part,
-    invalid_package,
-    misfit,
-    unknown_agent,
+    check_request,
 )
-from windlass.runtime.core import CoreRuntime
-from windlass.tools.context import ToolFailed, state_value
-from windlass.tools.deps import OutputT, deps_class
-from windlass_protocol import JsonObject
+from windlass.tools.deps import OutputT
+from windlass_harness.loop.events import within_limit
 from windlass_protocol.generated import runs
 
 if TYPE_CHECKING:
@@ -36,25 +30,34 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from windlass.agent.agent import AnyAgent, Output
-    from windlass.runtime.builder import AgentRuntimeBuilder
+    from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
+    from windlass.ports.host import OutputSink
+    from windlass.ports.model import LLMProvider
+    from windlass.runtime.generated.builder import AgentRuntimeBuilder
+    from windlass.runtime.handle import RunHandle, TypedResult
+    from windlass.runtime.opening import Durability
     from windlass.runtime.options import RunOptions, RuntimeOptions
-    from windlass.runtime.registry import Registered, RuntimePorts
-    from windlass.runtime.rooms import WholeStore
-    from windlass.runtime.runs import RunHandle, TypedResult
-    from windlass_harness.loop.events import StateChange
+    from windlass.runtime.packages import EffectivePackage
+    from windlass.runtime.registry import RuntimePorts
+    from windlass.runtime.sessions import RuntimeSessions
+    from windlass.schedules import Schedules
+    from windlass.workflow import Workflow
     from windlass_protocol import (
+        Cursor,
         InputResponse,
         OutputContract,
         RunRequest,
         RunResult,
+        RunSnapshot,
         SourceRef,
         UserContent,
     )
 
+A = TypeVar("A")
 R = TypeVar("R")
 _TASK_PARTS: Final = 2
 """A task of `fan_out` is an agent and a message."""
-RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
+RuntimeT = TypeVar("RuntimeT", bound="AgentRuntime")
 
 
 class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
@@ -98,42 +101,9 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
 
 T = TypeVar("T")
 D = TypeVar("D")
-Durability = Literal["power", "process"]
 
 
-_PLAIN: Final = (
-    "session_id",
-    "turn_id",
-    "mode",
-    "capabilities",
-    "context",
-    "metadata",
-    "source",
-    "owner",
-    "goal_id",
-    "goal_description",
-)
-"""Options of a run that are copied into its request."""
-
-
-def _builder(make: Callable[[RuntimePorts], R]) -> AgentRuntimeBuilder[R]:
-    """Return a builder with the clock, ids and random numbers of the machine."""
-    from windlass.adapters.loop_watch import RuntimeWatch  # noqa: PLC0415 - slow to import
-    from windlass.adapters.system import SystemClock, chance, new_id  # noqa: PLC0415 - slow to import
-    from windlass.ports.machine import Machine  # noqa: PLC0415 - slow to import
-    from windlass.runtime.builder import AgentRuntimeBuilder  # noqa: PLC0415 - slow to import
-
-    return AgentRuntimeBuilder(make, Machine(SystemClock(), new_id, chance, RuntimeWatch))
-
-
-def _no_ports() -> RuntimePorts:
-    def same(ports: RuntimePorts) -> RuntimePorts:
-        return ports
-
-    return _builder(same).build()
-
-
-class AgentRuntime(CoreRuntime):
+class AgentRuntime:
     """A durable runtime for agents.
 
     `open` and `in_memory` make one for use, and `builder` one of chosen ports. `AgentRuntime()` has no ports:
@@ -141,12 +111,26 @@ class AgentRuntime(CoreRuntime):
     """
 
     def __init__(self, ports: RuntimePorts | None = None) -> None:
-        super().__init__(_no_ports() if ports is None else ports)
+        from windlass.runtime.defaults import make_core  # noqa: PLC0415 - slow to import
+
+        self.core: Final = make_core(ports)
+        """The inside of the runtime, for the packages of Windlass."""
+
+    async def __aenter__(self) -> Self:
+        await self.core.resume()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
     @classmethod
     def builder(cls) -> AgentRuntimeBuilder[Self]:
         """Return a builder, which assembles a runtime port by port."""
-        return _builder(cls)
+        from windlass.runtime.defaults import new_builder  # noqa: PLC0415 - slow to import
+
+        return new_builder(cls)
 
     @classmethod
     def open(
@@ -177,6 +161,7 @@ class AgentRuntime(CoreRuntime):
             policy_timeout_ms: how long either policy may take; default: 10,000.
             output_sinks: where the output of agents that name them is delivered.
             approval_dispatcher: brings requests to people.
+            approval_timeout_ms: how long the dispatcher may take; default: 600,000.
             is_attended: whether people answer requests; default: True.
             approval_expires_ms: how long an approval request stays open; default: without end.
             responders: names of the people who may answer; default: any responder.
@@ -187,6 +172,9 @@ class AgentRuntime(CoreRuntime):
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
             provider_limits: how many model calls are sent at once and each minute, by provider; on
                 PostgreSQL by all processes of the database together.
+            prices: prices by the names of models, with wildcards; default: those of the price table.
+            limits: limits for people and teams, see `SpendLimit` of `windlass.parts`; default: those of the
+                store.
             wakes: what has sessions driven, such as temporal://host:port/namespace; default: the processes
                 that have the store open.
             is_driving: whether this process drives sessions; default: True.
@@ -208,14 +196,12 @@ class AgentRuntime(CoreRuntime):
     async def _open_runtime(
         cls, path: str | Path, agents: Iterable[AnyAgent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
-        from windlass.runtime.opening import open_store  # noqa: PLC0415 - slow to import
-        from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
+        from windlass.runtime.defaults import open_stored, part_options  # noqa: PLC0415 - slow to import
 
-        check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
-        store = await open_store(path, durability=durability)
+        store = await open_stored(path, durability=durability, options=options)
         try:
-            runtime = cls._build(store, agents, options)
-            await runtime.resume()
+            runtime = cls.builder().options(**part_options(store, agents, options)).build()
+            await runtime.core.resume()
         except BaseException:
             await store.aclose()
             raise
@@ -230,64 +216,57 @@ class AgentRuntime(CoreRuntime):
         Raises:
             Rejected: an agent or an option cannot be used.
         """
-        from windlass.adapters.journals.memory import MemoryStore  # noqa: PLC0415 - slow to import
-        from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
+        from windlass.runtime.defaults import memory_options  # noqa: PLC0415 - slow to import
 
-        check_options(options, RuntimeOptions, what="in_memory")
-        return cls._build(MemoryStore(), agents, options)
+        return cls.builder().options(**memory_options(agents, options)).build()
 
-    @classmethod
-    def _build(
-        cls,
-        store: WholeStore,
-        agents: Iterable[AnyAgent],
-        options: RuntimeOptions,
-    ) -> Self:
-        from windlass.adapters.system import SystemClock  # noqa: PLC0415 - slow to import
-        from windlass.agent.policy import allow_start  # noqa: PLC0415 - slow to import
-        from windlass.feed import Feed  # noqa: PLC0415 - slow to import
-        from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
-
-        settings: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
-        if settings.get("provider_source") is None:
-            settings["provider_source"] = rooms.RoomProviders()
-        wakes = settings.get("wakes")
-        if isinstance(wakes, str):
-            settings["wakes"] = rooms.wakes(
-                wakes, getattr(store, "public_id", None), tenant=settings.get("tenant")
-            )
-        builder = cls.builder().options(**settings)
-        clock = options["machine"].clock if "machine" in options else SystemClock()
-        builder.journal(store).event_bus(Feed(store, clock)).content(store)
-        agent_list = check_items(agents, Agent, what="agents", words="agents")
-        if settings.get("interpreter") is None and any(agent.writes_programs for agent in agent_list):
-            builder.interpreter(rooms.interpreter())
-        path = getattr(store, "path", None)
-        root = None if path is None else path.with_name(f"{path.name}.sandboxes")
-        # Without such an agent, sessions that have folders can be deleted.
-        has_sandboxes = any(agent.has_sandbox for agent in agent_list) or (root is not None and root.is_dir())
-        if settings.get("sandboxes") is None and has_sandboxes:
-            builder.sandboxes(rooms.sandboxes(root))
-        for agent in agent_list:
-            builder.agent(agent)
-        return builder.build()
-
-    async def start(
+    @overload
+    async def start_run(self, agent: RunRequest) -> RunHandle: ...
+    @overload
+    async def start_run(
+        self,
+        agent: Workflow[None, D, OutputT],
+        message: None = None,
+        *,
+        deps: D | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunHandle[OutputT]: ...
+    @overload
+    async def start_run(
+        self,
+        agent: Workflow[A, D, OutputT],
+        message: A,
+        *,
+        deps: D | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunHandle[OutputT]: ...
+    @overload
+    async def start_run(
         self,
         agent: Agent[D, OutputT] | str,
         message: UserContent,
         *,
         deps: D | None = None,
         **options: Unpack[RunOptions],
-    ) -> RunHandle[OutputT]:
-        """Start a run of an agent; return once it is durable.
+    ) -> RunHandle[OutputT]: ...
+    async def start_run(
+        self,
+        agent: RunRequest | Agent[D, OutputT] | str,
+        message: UserContent | object | None = None,
+        *,
+        deps: D | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunHandle | RunHandle[OutputT]:
+        """Start a run of an agent or a workflow; return once it is durable.
 
         A start is idempotent: the same run id with the same message is the same run. `agent` is an agent of
-        this runtime, or its name. All options are optional; None is the same as no value. If the agent has a
-        type as its `output`, so has the `output` of the result.
+        this runtime, or its name; the message to a workflow is its argument. All options are optional; None
+        is the same as no value. If the agent has a type as its `output`, so has the `output` of the result.
 
         `deps` are the dependencies of the run, which its tools get as `ctx.deps`. They are never recorded:
         when the run continues in another process, a factory makes them, or the same start gives them again.
+
+        `start_run(request)` takes a whole RunRequest instead, as from the wire.
 
         Options:
             session_id: the session to continue; default: a new session.
@@ -305,31 +284,42 @@ class AgentRuntime(CoreRuntime):
             goal_description: the goal in words; default: the message.
 
         Raises:
-            Rejected: the agent is not one of this runtime, or an option cannot be used.
-            Conflict: the run id was used with another request.
+            Rejected: the agent is not one of this runtime, an option cannot be used, or a port is missing.
+            Unavailable: no provider serves the model, or the store cannot be reached.
+            Conflict: the run id was used with another request, or the session was deleted.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
-        request = await self._request(agent, message, options, what="start")
+        if message is None and deps is None and not options and not isinstance(agent, Agent | str):
+            return await self.core.starts.start(agent)
+        if isinstance(agent, runs.RunRequest):
+            raise bad_request("start_run takes (agent, message) with options, or a RunRequest alone")
+        request = await self.core.starts.request(agent, message, options, what="start_run")
         run_id = request.run_id
         if deps is not None:
-            self._check_deps(agent, deps, run_id)
-        with self._ports.deps.keep(run_id, deps, output_type_of(options.get("output"))):
-            handle = await self.start_run(request)
+            self.core.starts.check_given_deps(agent, deps, run_id)
+        with self.core.ports.deps.keep(run_id, deps, output_type_of(options.get("output"))):
+            handle = await self.core.starts.start(request)
         kind = None if isinstance(agent, str) else agent.output_type
         if kind is None:
             return cast("RunHandle[OutputT]", handle)
-        from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
+        from windlass.runtime.handle import RunHandle  # noqa: PLC0415 - slow to import
 
-        return RunHandle(self, run_id, options.get("output") or kind)
+        return RunHandle(self.core, run_id, options.get("output") or kind)
 
-    def _check_deps(self, agent: AnyAgent | str, deps: object, run_id: str) -> None:
-        registered_agent = self._registration(agent, run_id).agent
-        kind = None if registered_agent is None else cast(object, registered_agent.deps)
-        if kind is None:
-            raise bad_request("deps: the agent has no dependencies; write Agent(…, deps=Type)", run_id)
-        expected = deps_class(kind)
-        if expected is not None and not isinstance(deps, expected):
-            raise bad_request(f"deps must be a {expected.__name__}, found {kind_of(deps)}", run_id)
+    async def run_text(self, request: RunRequest) -> RunResult:
+        """Start a run and return its result; a failed run has a result too."""
+        return await (await self.start_run(request)).wait()
+
+    async def resolve_effective_package(self, request: RunRequest) -> EffectivePackage:
+        """Return the package that a request would run under; nothing is written.
+
+        Raises:
+            Rejected: the package is unknown, it cannot be run, or it belongs to another agent.
+        """
+        from windlass.runtime.packages import effective_package  # noqa: PLC0415 - slow to import
+
+        check_request(request)
+        return await effective_package(self.core.ports, request)
 
     async def fan_out(
         self,
@@ -346,15 +336,13 @@ class AgentRuntime(CoreRuntime):
         started, starts the others, and repeats none. A result may be a failure; see its `status`. Cancelling
         the call leaves the started runs alone.
 
-        It takes the options of `start`, for every task, without `run_id`, `session_id` and `turn_id`.
+        It takes the options of `start_run`, for every task, without `run_id`, `session_id` and `turn_id`.
 
         Raises:
             Rejected: a task or an option cannot be used; nothing was started.
             Conflict: a task of this job had another agent or message before.
             Denied: the start policy does not allow a task.
         """
-        import asyncio  # noqa: PLC0415 - slow to import
-
         for name in ("run_id", "session_id", "turn_id"):
             if options.get(name) is not None:
                 raise bad_request(
@@ -372,7 +360,7 @@ class AgentRuntime(CoreRuntime):
                 )
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
-            await self._request(
+            await self.core.starts.request(
                 agent, message, {**options, "run_id": ids[name], "session_id": ids[name]}, what="fan_out"
             )
             for name, (agent, message) in tasks.items()
@@ -380,8 +368,8 @@ class AgentRuntime(CoreRuntime):
 
         async def run(request: RunRequest) -> RunResult:
             async with turns:
-                with self._ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
-                    handle = await self.start_run(request)
+                with self.core.ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
+                    handle = await self.core.starts.start(request)
                 return await handle.wait()
 
         waiting = [asyncio.ensure_future(run(request)) for request in requests]
@@ -419,13 +407,13 @@ class AgentRuntime(CoreRuntime):
     ) -> TypedResult[object]:
         """Run an agent that must return a value, and return the value.
 
-        `run_typed(agent, message, Trip)` takes the options of `start`; `run_typed(request, Trip)` takes a
+        `run_typed(agent, message, Trip)` takes the options of `start_run`; `run_typed(request, Trip)` takes a
         RunRequest and replaces its output contract. The output is a type or a JSON Schema.
 
         Raises:
             AgentError: the run was refused, or it ended without a value.
         """
-        from windlass.runtime.runs import typed_result  # noqa: PLC0415 - slow to import
+        from windlass.runtime.handle import typed_result  # noqa: PLC0415 - slow to import
 
         if isinstance(agent, runs.RunRequest) and not output and not options:
             contract = output_contract(message, agent.agent_id)
@@ -437,11 +425,11 @@ class AgentRuntime(CoreRuntime):
             raise bad_request("run_typed takes (agent, message, output) or (request, output)")
         else:
             output_type = output[0]
-            request = await self._request(
+            request = await self.core.starts.request(
                 agent, message, {**options, "output": output_type}, what="run_typed"
             )
-        with self._ports.deps.keep(request.run_id, output=output_type_of(output_type)):
-            handle = await self.start_run(request)
+        with self.core.ports.deps.keep(request.run_id, output=output_type_of(output_type)):
+            handle = await self.core.starts.start(request)
         return typed_result(await handle.wait(), output_type)
 
     async def steer(
@@ -461,9 +449,9 @@ class AgentRuntime(CoreRuntime):
         The model gets it at its next step, after the running tools have ended. Open requests are withdrawn,
         not answered, except those that `responses` answer. Such a call takes no `message_id`, because it
         cannot be repeated: if it raises Unavailable or Ambiguous, the answers may have taken effect. If the
-        session has no current run, the message starts one. (`start` queues instead, and only `start` creates
-        a session.) `context` are texts that precede the message. `source` names the sender: with `four_eyes`
-        the sender may not approve later calls of the run. Without a `source`, no responder may.
+        session has no current run, the message starts one. (`start_run` queues instead, and only `start_run`
+        creates a session.) `context` are texts that precede the message. `source` names the sender: with
+        `four_eyes` the sender may not approve later calls of the run. Without a `source`, no responder may.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an answer does not fit its request.
@@ -472,8 +460,6 @@ class AgentRuntime(CoreRuntime):
             Denied: the start policy does not allow it, the session belongs to another owner, or the
                 responder may not answer.
         """
-        from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
-
         options: RunOptions = {
             "session_id": session_id,
             "context": context,
@@ -484,109 +470,128 @@ class AgentRuntime(CoreRuntime):
             if responses and message_id is not None:
                 raise bad_request("message_id: not with responses; a message with answers cannot be repeated")
             steer_id = (
-                self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
+                self.core.ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
             )
             options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{steer_id}")
         except AgentError as error:
-            await self._audit(error, agent, options)
+            await self.core.starts.audit(error, agent, options)
             raise
-        request = await self._request(agent, message, options, what="steer")
-        await self.steer_session(request, message_id=steer_id, responses=responses)
+        request = await self.core.starts.request(agent, message, options, what="steer")
+        await self.core.starts.steer(request, message_id=steer_id, responses=responses)
         return steer_id
 
-    async def session_state(self, session_id: str) -> JsonObject:
-        """Return a copy of the authored state of a session, see `ToolContext.state`.
+    # runs
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of any run of the store, running or ended."""
+        return self.core.handle(run_id)
+
+    async def run_snapshot(self, run_id: str) -> RunSnapshot:
+        """Return the snapshot of a run, also of a queued or ended one.
 
         Raises:
-            Conflict: the session is unknown.
+            Conflict: the run is unknown.
         """
-        return await self._runs.state(session_id)
+        return await self.core.runs.snapshot(run_id)
 
-    async def change_state(
-        self, session_id: str, values: Mapping[str, JsonValue], *, remove: Iterable[str] = ()
-    ) -> None:
-        """Change the authored state of a session; return once the change is durable.
+    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Cancel a run. A second cancel, and a cancel of an ended run, change nothing.
 
-        The change is an item in the inbox of the session; calls that start after it see the new state. If the
-        state has grown too large by then, the change is dropped.
+        From then on `run_snapshot` and the status show `cancelling`, its requests are closed, and answers
+        to them are refused, even if no open process has its agent.
 
         Raises:
-            Rejected: a key or a value cannot be used, or the state would be too large.
-            Conflict: the session is unknown.
+            Conflict: the run is unknown.
         """
-        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
-        change = await self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
-        await self._give_state(session_id, change)
+        await self.core.cancel(run_id, by=by, reason=reason)
 
-    async def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
-        from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
+    @property
+    def registered_run_count(self) -> int:
+        """Number of runs started through this runtime."""
+        return self.core.starts.count
 
-        try:
-            change = StateChange({key: state_value(key, value) for key, value in values.items()}, removed)
-        except (TypeError, ToolFailed) as error:
-            problem = str(error)
-        else:
-            return StateChange(await self._mask(change.values), removed)
-        raise bad_request(problem)
+    # sessions and schedules
 
-    async def _request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
-        """Return the request of a run; a refusal is written to the audit of the store."""
-        try:
-            return self._make_request(agent, message, options, what=what)
-        except AgentError as error:
-            await self._audit(error, agent, options)
-            raise
+    @property
+    def sessions(self) -> RuntimeSessions:
+        """The sessions: lists, reads, watches, answers, changes, forks, exports and deletes them.
 
-    async def _audit(self, error: AgentError, agent: object, options: RunOptions) -> None:
-        """Write a refused start to the audit of the store, before there is a request."""
-        from windlass.runtime.start import record_refusal  # noqa: PLC0415 - slow to import
+        Raises:
+            Rejected: the runtime has no journal, event bus or content store.
+        """
+        return self.core.sessions
 
-        agent_id = agent.agent_id if isinstance(agent, Agent) else agent
-        await record_refusal(self._ports, error, {**options, "agent_id": agent_id})
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store.
 
-    def _make_request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
-        """Return the request of a run; invalid arguments are refused."""
-        from windlass.agent.package import budget_limits  # noqa: PLC0415 - slow to import
-        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
+        Raises:
+            Rejected: the runtime has no journal.
+        """
+        return self.core.schedules
 
-        check_options(options, RunOptions, what=what)
-        given_id = options.get("run_id")
-        run_id = self._ports.machine.new_id() if given_id is None else check_id(given_id, "run_id")
-        registered = self._registration(agent, run_id)
-        agent_id = registered.package.agent.agent_id
-        budget, output = options.get("budget"), options.get("output")
-        if not isinstance(message, str | list | tuple):
-            raise bad_request(
-                f"the message must be a string or a list of parts, found {kind_of(message)}", run_id
-            )
-        fields: dict[str, object] = {
-            **{name: options.get(name) for name in _PLAIN},
-            "run_id": run_id,
-            "agent_id": agent_id,
-            "input": message,
-            "package_id": registered.package.package_id,
-            "budget": budget_limits(budget),
-            "output_contract": None if output is None else output_contract(output, agent_id),
-        }
-        try:
-            return runs.RunRequest.model_validate(fields)
-        except ValidationError as error:
-            problem = misfit(error, "start", value=fields)
-        raise bad_request(problem, run_id)
+    # subscriptions
 
-    def _registration(self, agent: object, run_id: str) -> Registered:
-        """Return the registration of exactly this agent."""
-        if not isinstance(agent, Agent | str):
-            raise bad_request(f"start takes an Agent or the name of an agent, found {kind_of(agent)}", run_id)
-        agent_id = agent if isinstance(agent, str) else agent.agent_id
-        registered = self._ports.registry.agent(agent_id)
-        if registered is None:
-            hidden = self._ports.scribe.redactor.text(agent_id)
-            raise unknown_agent(hidden, self._ports.registry.names, run_id=run_id)
-        if isinstance(agent, Agent) and not registered.is_of(cast("AnyAgent", agent)):
-            raise invalid_package(
-                f"the runtime has another agent named {agent_id}; start the agent that it was given, "
-                "or give this one another name",
-                run_id,
-            )
-        return registered
+    def events(self) -> EventBus:
+        """Return the event bus.
+
+        Raises:
+            Rejected: the runtime has none.
+        """
+        return self.core.bus
+
+    def subscribe_all(self, cursor: Cursor | str | None = None) -> EventStream:
+        """Subscribe to all events, after a cursor: that of a stream, or its text, see `encode_cursor`."""
+        return self.core.bus.subscribe_all(_cursor(cursor))
+
+    def subscribe_run(
+        self, run_id: str, cursor: Cursor | str | None = None, *, until_terminal: bool = False
+    ) -> EventStream:
+        """Subscribe to the events of a run."""
+        return self.core.bus.subscribe_run(run_id, _cursor(cursor), until_terminal=until_terminal)
+
+    def subscribe_agent(self, agent_id: str, cursor: Cursor | str | None = None) -> EventStream:
+        """Subscribe to the events of all runs of an agent."""
+        return self.core.bus.subscribe_agent(agent_id, _cursor(cursor))
+
+    def subscribe_events(
+        self, event_filter: CompiledEventFilter, cursor: Cursor | str | None = None
+    ) -> EventStream:
+        """Subscribe to the events that match a compiled filter."""
+        return self.core.bus.subscribe_filtered(event_filter, _cursor(cursor))
+
+    # ports
+
+    @property
+    def provider_registry(self) -> Mapping[str, LLMProvider]:
+        """The models by route, without the models that agents bring."""
+        return self.core.ports.providers
+
+    @property
+    def output_sinks(self) -> Mapping[str, OutputSink]:
+        """The output sinks by their ids."""
+        return self.core.ports.sinks
+
+    # the end
+
+    async def drain(self) -> None:
+        """Drive no more runs, and let tool calls under way end, for `drain_s` at most; then `aclose` it.
+
+        Their results are recorded, and their sessions are released: other processes continue the runs, or
+        the next one that opens the store. Model calls are left to them at once. Until it is closed, the
+        runtime reads, starts and answers as one that does not drive.
+        """
+        await self.core.drain()
+
+    async def aclose(self) -> None:
+        """Close the runtime; tool calls under way may end first, see `drain`.
+
+        Unfinished runs continue when a runtime is opened on the same store.
+        """
+        await self.core.aclose()
+
+
+def _cursor(cursor: Cursor | str | None) -> Cursor | None:
+    from windlass.runtime.handle import cursor_of  # noqa: PLC0415 - slow to import
+
+    return cursor_of(cursor)

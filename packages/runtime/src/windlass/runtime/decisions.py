@@ -9,18 +9,27 @@ from windlass.agent.package import package_of
 from windlass.engine.folds import RUN_BYTES, FoldCache
 from windlass.errors import AgentError, Rejected
 from windlass.feed.live import weight
-from windlass.ports.store import ContentStore, Journal, RunRow
+from windlass.ports.catalog import RunRow
+from windlass.ports.journal import Journal
+from windlass.ports.store import ContentStore
 from windlass.refusals import not_begun
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import with_evaluations
 from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
-from windlass_harness.views.fold import Position
+from windlass_harness.views.fold import Position, types_of
 from windlass_harness.views.payloads import content_model
 from windlass_harness.views.runs import RUN_ENDS, run_id_of, start_run
 from windlass_protocol import DecisionRun, DecisionRunStatus, ResolverPart, ResolverScope, ToolSpec
 from windlass_protocol.generated import records
+from windlass_protocol.generated.records import (
+    AgentResolved,
+    DecisionOutcome,
+    DecisionRecorded,
+    ProblemReported,
+    RunStarted,
+)
 
 DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
 RECORDS_PER_READ: Final = 2_048
@@ -65,7 +74,9 @@ class DecisionsFold:
             self.seq = records[-1].seq
             records = self._of_run(records)
             self.resolved += [
-                record for record in records if record.type == _RESOLVED and record.run_id == self._run_id
+                record
+                for record in records
+                if record.type == AgentResolved.TYPE and record.run_id == self._run_id
             ]
             self.can_ask = self.can_ask and _can_ask(records, self._run_id)
             self._state = fold_decisions(records, self._state)
@@ -78,10 +89,9 @@ class DecisionsFold:
         return records
 
 
-_RESOLVED: Final = "agent.resolved"
 _OPENING_RECORDS: Final = 64
 """The first run of a session records what its resolvers return for the session before its first step."""
-_RECORDED: Final = frozenset({"decision.recorded", "decision.outcome", "problem.reported", "run.started"})
+_RECORDED: Final = types_of(DecisionRecorded, DecisionOutcome, ProblemReported, RunStarted)
 """Records that a decision ledger keeps whole."""
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from windlass.adapters.journals.rules import misconfiguration
 from windlass.runtime import rooms
 
+Durability = Literal["power", "process"]
 POSTGRES: Final = ("postgresql://", "postgres://")
 
 
@@ -15,9 +16,7 @@ def is_postgres(address: object) -> bool:
     return isinstance(address, str) and address.startswith(POSTGRES)
 
 
-async def open_store(
-    address: str | Path, *, durability: Literal["power", "process"] = "power"
-) -> rooms.OpenedStore:
+async def open_store(address: str | Path, *, durability: Durability = "power") -> rooms.OpenedStore:
     """Open a store, and take in what recorders of dead processes left beside a file.
 
     PostgreSQL has its own settings of durability.
@@ -34,13 +33,13 @@ async def open_store(
         raise misconfiguration(
             "a store is a file or postgresql://user@host/database, found an address of another form"
         )
-    from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
-    from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
+    # A program in memory needs no database.
+    from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415
+    from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415
+    from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415
 
     store = await SqliteStore.open(address, durability=durability)
     if spool_folder(store.path).is_dir():
-        from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
-
         try:
             await asyncio.to_thread(take_in_left, store.path, durability=durability)
         except BaseException:

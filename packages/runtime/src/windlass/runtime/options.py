@@ -6,17 +6,30 @@ from typing import TYPE_CHECKING, TypedDict
 from windlass.agent.agent import AnyAgent, Output
 from windlass.agent.hooks import Hook
 from windlass.engine.provider_limits import ProviderLimits
-from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, ToolPolicy
+from windlass.engine.spend_limits import SpendLimit
+from windlass.ports.clock import Clock, IdFactory, Random
+from windlass.ports.feed import EventBus
+from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
+from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import Wakes
-from windlass.runtime.registry import PackageChange, PackageChangeValue
+from windlass.prices import PriceValue
+from windlass.runtime.registry import PackageChange, PackageChangeValue, ToolRoute
+from windlass.tools import AnyTool
 from windlass.tools.deps import DepsFactory
 from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
-from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabilities, SourceRef
+from windlass_protocol import (
+    BudgetLimits,
+    JsonObject,
+    RunMode,
+    RuntimePackage,
+    SessionCapabilities,
+    SourceRef,
+)
 
 if TYPE_CHECKING:
     from windlass_protocol.generated.values import RunModeValue
@@ -47,6 +60,8 @@ class RuntimeOptions(TypedDict, total=False):
     """Where the output of agents that name them is delivered."""
     approval_dispatcher: ApprovalDispatcher
     """Brings requests to people."""
+    approval_timeout_ms: int
+    """How long the dispatcher may take, 600,000 when left out; a request that takes longer stays open."""
     is_attended: bool
     """Whether people answer requests; if not, calls that need consent are denied.
 
@@ -66,6 +81,10 @@ class RuntimeOptions(TypedDict, total=False):
     attempts. An agent may set its own."""
     provider_limits: ProviderLimits
     """How many model calls are sent at once and each minute, by provider; runtimes may share the object."""
+    prices: Mapping[str, PriceValue]
+    """Prices by the names of models, with wildcards; those of an agent come before, the price table after."""
+    limits: Iterable[SpendLimit]
+    """Limits for people and teams, in place of those that were given before; these stay when left out."""
     wakes: Wakes | str
     """What has sessions driven: the address of an engine, `temporal://host:port/namespace`, or an adapter.
 
@@ -93,8 +112,39 @@ class RuntimeOptions(TypedDict, total=False):
     machine: Machine
 
 
+class PartOptions(RuntimeOptions, total=False):
+    """Options of `AgentRuntime.builder().options`: those of `open`, and the parts that `open` chooses.
+
+    The methods of the builder are made of this class by `make gen`.
+    """
+
+    journal: Store
+    """The store of records; the runtime closes it when it is closed."""
+    event_bus: EventBus
+    """The feed that shows records to subscribers."""
+    content: ContentStore
+    """The store of packages and large values."""
+    agents: Iterable[AnyAgent]
+    """Agents with their packages, tools, hooks, policies and models."""
+    packages: Iterable[RuntimePackage]
+    """Packages; their models, tools and hooks are looked up by their names."""
+    default_package: RuntimePackage
+    """The package of requests that name none."""
+    default_package_id: str
+    """The id of the package of requests that name none."""
+    package_resolver: PackageResolver
+    """Looks packages up, instead of `agents` and `packages`."""
+    tool_routes: Iterable[ToolRoute]
+    """The tools that run when packages name them."""
+    tool_executors: Iterable[AnyTool]
+    """Tools for every package that names them."""
+    clock: Clock
+    ids: IdFactory
+    random: Random
+
+
 class RunOptions(TypedDict, total=False):
-    """Options of `AgentRuntime.start`, by keyword; None is the same as no value."""
+    """Options of `AgentRuntime.start_run`, by keyword; None is the same as no value."""
 
     session_id: str | None
     """The session to continue; a new one when left out."""

@@ -13,6 +13,7 @@ from windlass.agent.hooks import EventHook, Hook
 from windlass.agent.package import check_package, compile_package, fingerprint, package_json
 from windlass.agent.policy import RulesPolicy
 from windlass.engine.provider_limits import ProviderLimits
+from windlass.engine.spend_limits import SpendLimit
 from windlass.engine.writer import Scribe
 from windlass.errors import check_whole
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
@@ -24,6 +25,7 @@ from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import Wakes
+from windlass.prices import OwnPrices, check_prices
 from windlass.refusals import (
     bad_setup,
     check_callable,
@@ -343,14 +345,6 @@ class ToolRoute:
     """The package that it is for; any that names the tool when left out."""
 
 
-@sealed
-class ApprovalPort:
-    """The approval dispatcher, and the rules for answers."""
-
-    dispatcher: ApprovalDispatcher | None = None
-    timeout_ms: int = DISPATCH_TIMEOUT_MS
-
-
 def _package_change(value: object) -> PackageChange:
     choices = [member.value for member in PackageChange]
     if value not in choices:
@@ -378,10 +372,10 @@ def _sandboxes(value: object) -> object:
 
 @sealed
 class RuntimePorts:
-    """The ports and options of a runtime: the one place where each is declared.
+    """The ports and options of a runtime, with their defaults and checks.
 
-    The builder is a face of this class, and `AgentRuntime.open` and `in_memory` go through the builder. A
-    field with a check is given once; `checked` applies it to the value that a host gave.
+    `PartOptions` names what a host may give; `Assembly` puts it here. A field with a check is given once;
+    `normalise_port` applies it to the value that a host gave.
     """
 
     machine: Machine
@@ -455,9 +449,16 @@ class RuntimePorts:
     """Tools by package id (None for any) and by the name that the package has for them."""
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
-    approvals: Annotated[
-        ApprovalPort, partial(check_part, kind=ApprovalPort, what="approvals", words="an ApprovalPort")
-    ] = ApprovalPort()
+    approval_dispatcher: Annotated[
+        ApprovalDispatcher | None,
+        partial(
+            check_port,
+            what="an approval dispatcher",
+            has=("dispatch",),
+            words="an object with dispatch(request, session_id=…, run_id=…)",
+        ),
+    ] = None
+    approval_timeout_ms: Annotated[int, partial(check_ms, what="approval_timeout_ms")] = DISPATCH_TIMEOUT_MS
     rules: Annotated[
         Rules,
         partial(
@@ -478,6 +479,13 @@ class RuntimePorts:
             words='ProviderLimits({"openai": ProviderLimit(at_once=8)}) of windlass.parts',
         ),
     ] = field(default_factory=ProviderLimits)
+    prices: Annotated[OwnPrices, partial(check_prices, what="prices")] = ()
+    """Prices of models, by pattern; those of agents come first."""
+    limits: Annotated[
+        tuple[SpendLimit, ...] | None,
+        partial(check_items, kind=SpendLimit, what="limits", words="SpendLimit(…) of windlass.parts"),
+    ] = None
+    """Limits for people and teams, in place of those that earlier processes gave; None leaves these."""
     is_attended: Annotated[bool, partial(check_flag, what="is_attended")] = True
     approval_expires_ms: Annotated[int | None, partial(check_ms, what="approval_expires_ms")] = None
     responders: Annotated[
@@ -520,7 +528,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], object]]] = {
 }
 
 
-def checked(name: str, value: object) -> object:
+def normalise_port(name: str, value: object) -> object:
     """Return the value that a host gave for a port, as the port holds it.
 
     Raises:

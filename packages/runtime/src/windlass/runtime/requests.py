@@ -1,81 +1,27 @@
 """Requests of a run to people, with the answers that fit: `Approval`, `Question`, `Interrupted`."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.errors import Conflict
-from windlass.ports.feed import EventStream
-from windlass_harness.budget import Budget
-from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, matched
+from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, match_option
 from windlass_harness.views.payloads import action_name
 from windlass_protocol import (
-    BudgetLimits,
-    Cursor,
     InputKind,
     InputOption,
     InputRequest,
     InputResponse,
     JsonObject,
     RecoveryChoice,
-    RunResult,
-    RunStatus,
-    UndoPlan,
 )
+from windlass_protocol.generated.records import InputRequested
 
 if TYPE_CHECKING:
-    from windlass.runtime.runs import RunHandle
-
-_ASKED: Final = "input.requested"
-
-
-class RunHost(Protocol):
-    """The methods of a runtime that a `RunHandle` calls."""
-
-    async def run_status(self, run_id: str) -> RunStatus:
-        """Return the status of a run."""
-        ...
-
-    async def run_session(self, run_id: str) -> str:
-        """Return the id of the session of a run."""
-        ...
-
-    async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return the result of a run, once it has ended."""
-        ...
-
-    def subscribe_run(
-        self, run_id: str, cursor: Cursor | str | None = None, *, until_terminal: bool = False
-    ) -> EventStream:
-        """Subscribe to the events of a run."""
-        ...
-
-    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Cancel a run."""
-        ...
-
-    async def retry_run(self, run_id: str, *, budget: Budget | BudgetLimits | None = None) -> "RunHandle":
-        """Continue a failed run."""
-        ...
-
-    async def undo_run(self, run_id: str) -> "RunHandle[str]":
-        """Reverse the calls of a run."""
-        ...
-
-    async def undo_plan(self, run_id: str) -> UndoPlan:
-        """Return the calls of a run that may have changed something."""
-        ...
-
-    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
-        """Return the open requests of a run."""
-        ...
-
-    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
-        """Answer requests of a run."""
-        ...
+    from windlass.runtime.handle import RunHandle
 
 
 class _Asked:
@@ -89,9 +35,9 @@ class _Asked:
         Rejected: the answer does not fit the request.
     """
 
-    def __init__(self, host: RunHost, run_id: str, data: InputRequest) -> None:
-        self._host = host
-        self.run_id: Final = run_id
+    def __init__(self, run: "RunHandle[object]", data: InputRequest) -> None:
+        self._run = run
+        self.run_id: Final = run.run_id
         self.data: Final = data
         """The request as wire data: its options, expiry, responders and the hash of the arguments."""
         self.conflict: Conflict | None = None
@@ -136,7 +82,7 @@ class _Asked:
             arguments=arguments,
         )
         try:
-            await self._host.answer_run(self.run_id, (response,))
+            await self._run.answer_all((response,))
         except Conflict as error:
             self.conflict = error
             return False
@@ -226,33 +172,33 @@ class Interrupted(_Asked):
 Request = Approval | Question | Interrupted
 
 
-def typed_request(host: RunHost, run_id: str, data: InputRequest) -> Request:
+def typed_request(run: "RunHandle[object]", data: InputRequest) -> Request:
     """Return a request as an object of its kind."""
     match data.kind:
         case InputKind.APPROVAL:
-            return Approval(host, run_id, data)
+            return Approval(run, data)
         case InputKind.RECOVERY:
-            return Interrupted(host, run_id, data)
+            return Interrupted(run, data)
         case _:
-            return Question(host, run_id, data)
+            return Question(run, data)
 
 
-async def requests_of(host: RunHost, run_id: str) -> AsyncGenerator[Request]:
+async def requests_of(run: "RunHandle[object]") -> AsyncGenerator[Request]:
     """Yield each open request of a run once, up to the end of the run.
 
     The journal decides, not the events: each `input.requested`, old or new, makes it read the requests that
     are open now. So a loop that starts again after a crash gets those that nobody has answered yet.
     """
     yielded_ids: set[str] = set()
-    async with aclosing(host.subscribe_run(run_id, until_terminal=True)) as events:
+    async with aclosing(run.events()) as events:
         async for event in events:
-            if event.type != _ASKED:
+            if event.type != InputRequested.TYPE:
                 continue
             while fresh := [
-                request for request in await host.run_requests(run_id) if _is_fresh(request, yielded_ids)
+                request for request in await run.open_requests() if _is_fresh(request, yielded_ids)
             ]:
                 yielded_ids.add(fresh[0].request_id)
-                yield typed_request(host, run_id, fresh[0])
+                yield typed_request(run, fresh[0])
 
 
 def _is_fresh(request: InputRequest, yielded_ids: set[str]) -> bool:
@@ -264,7 +210,7 @@ def makes_call(request: InputRequest, response: InputResponse) -> bool:
 
     Unlike `consents`, a recovery that supplies a result or reverses the call does not execute it.
     """
-    option_id = matched(request, response).option_id
+    option_id = match_option(request, response).option_id
     if request.kind is InputKind.RECOVERY:
         return option_id == RecoveryChoice.RETRY
     return option_id in (APPROVE, APPROVE_SESSION)
@@ -275,7 +221,7 @@ def consents(request: InputRequest, response: InputResponse) -> bool:
     names = {response.responder, *(response.roles or ())}
     if request.responders is not None and not names.isdisjoint(request.responders):
         return False
-    option_id = matched(request, response).option_id
+    option_id = match_option(request, response).option_id
     if request.kind is InputKind.RECOVERY:
         return option_id != RecoveryChoice.SKIP
     return option_id in (APPROVE, APPROVE_SESSION)

@@ -23,7 +23,7 @@ from windlass_harness.views.runs import RunState
 ROOMS: Final = {
     "code_mode": "windlass.code_mode.monty:MontyInterpreter",
     "models": "windlass.models.routes:providers_from_environment",
-    "playground": "windlass.playground:rehearsed",
+    "playground": "windlass.playground:rehearse",
     "postgres": "windlass.postgres.maintenance:open_postgres",
     "sandboxes": "windlass.sandboxes.choice:default_sandboxes",
     "temporal": "windlass.temporal:wakes_at",
@@ -105,7 +105,7 @@ async def open_postgres(address: str) -> OpenedStore:
     return await cast(_OpenStore, enter("postgres"))(address)
 
 
-async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:
+async def rehearse(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:
     """Return the binding of a playground run: it answers calls from the record."""
     return await cast(_Rehearse, enter("playground"))(binding, run, ports)
 
@@ -122,18 +122,18 @@ class RoomProviders:
     @property
     def routes(self) -> tuple[str, ...]:
         """The known routes."""
-        return tuple(cast("tuple[str, ...]", getattr(self._entered(), "routes", ())))
+        return tuple(cast("tuple[str, ...]", getattr(self._enter(), "routes", ())))
 
     def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
         """Return the provider of a route; see `ProviderSource`."""
-        return self._entered().provider(route_id, model_id)
+        return self._enter().provider(route_id, model_id)
 
     async def aclose(self) -> None:
         """Close every connection."""
         if self._source is not None:
             await self._source.aclose()
 
-    def _entered(self) -> ProviderSource:
+    def _enter(self) -> ProviderSource:
         if self._source is None:
             self._source = cast(_Providers, enter("models"))()
         return self._source

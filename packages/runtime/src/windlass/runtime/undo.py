@@ -1,20 +1,32 @@
 """Undo of a run: which of its calls can be reversed, and the request of the run that reverses them."""
 
 from dataclasses import field
-from typing import Final, cast
+from typing import Final
 
+from msgspec import UnsetType
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from windlass.engine.writer import retry_store_call
 from windlass.limits import UNDO_BYTES_MAX
+from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
-from windlass.ports.store import ContentStore, RunRow, Store
+from windlass.ports.store import ContentStore, Store
 from windlass.refusals import not_undoable
-from windlass_harness.loop.undo import UNDONE, key_of
+from windlass_harness.loop.undo import UNDONE, Undo, UndoneCall, key_of
 from windlass_harness.record import Record
-from windlass_protocol import ContentRef, EffectClass, JsonObject, UndoItem, UndoPlan, UndoStatus
+from windlass_protocol import (
+    ActionStatus,
+    ContentRef,
+    EffectClass,
+    JsonObject,
+    UndoItem,
+    UndoPlan,
+    UndoStatus,
+)
+from windlass_protocol.bodies import data_of
 from windlass_protocol.frozen import mutable
+from windlass_protocol.generated import records
 
 _PAGE: Final = 500
 
@@ -29,7 +41,7 @@ class _Made:
     undo_name: str | None
     status: UndoStatus = UndoStatus.UNKNOWN
     result: JsonValue = None
-    content: JsonObject | None = None
+    content: records.ContentRef | None = None
     """Reference to the complete result, if `result` is a part of it."""
     child_run_id: str | None = None
 
@@ -48,56 +60,55 @@ class _Calls:
     """Keys by the ids of the calls that reverse them."""
 
     def apply(self, record: Record) -> None:
-        data = record.data
-        match record.type:
-            case "actions.requested" if record.run_id == self.run_id:
-                for action in cast(list[JsonObject], data["actions"]):
-                    self._inputs[str(action["callId"])] = action.get("input")
-            case "action.started" if record.run_id == self.run_id:
-                self._begin(data)
-            case "subagent.called" if record.run_id == self.run_id:
-                call = self.made.get(self._open.get(str(data["callId"]), ""))
+        is_own = record.run_id == self.run_id
+        match record.body:
+            case records.ActionsRequested(actions=actions) if is_own:
+                for action in actions:
+                    self._inputs[action.call_id] = action.input
+            case records.ActionStarted() as started if is_own:
+                self._begin(started)
+            case records.SubagentCalled(call_id=call_id, child_run_id=child_run_id) if is_own:
+                call = self.made.get(self._open.get(call_id, ""))
                 if call is not None:
-                    call.child_run_id = str(data.get("childRunId"))
-            case "action.result":
-                self._end(record)
+                    call.child_run_id = child_run_id
+            case records.ActionResult() as ended:
+                self._end(ended, is_own=is_own)
             case _:
                 pass
 
-    def _begin(self, data: JsonObject) -> None:
-        call_id, key, undo = str(data["callId"]), str(data["idempotencyKey"]), data.get("undo")
-        if data.get("effect") == EffectClass.READ or key in self.made or key in self._reversed:
+    def _begin(self, started: records.ActionStarted) -> None:
+        call_id, key = started.call_id, started.idempotency_key
+        if started.effect is EffectClass.READ or key in self.made or key in self._reversed:
             # A call that reverses an interrupted one is none that is reversed itself.
             return
-        arguments = data.get("arguments", self._inputs.get(call_id))
-        undo_name = undo if isinstance(undo, str) else None
-        self.made[key] = _Made(call_id, str(data["toolName"]), arguments, undo_name)
+        arguments = started.arguments
+        if isinstance(arguments, UnsetType):
+            arguments = self._inputs.get(call_id)
+        self.made[key] = _Made(call_id, started.tool_name, arguments, started.undo)
         self._open[call_id] = key
         self._reversed[key_of(key)] = key
 
-    def _end(self, record: Record) -> None:
-        data, result = record.data, cast(JsonObject, record.data["result"])
-        call_id, is_done = str(result["callId"]), data.get("status") == "completed"
+    def _end(self, ended: records.ActionResult, *, is_own: bool) -> None:
+        call_id, is_done = ended.result.call_id, ended.status is ActionStatus.COMPLETED
         if call_id in self._reversed and is_done:
             self.made[self._reversed[call_id]].status = UndoStatus.REVERSED
-        call = self.made.get(self._open.get(call_id, "")) if record.run_id == self.run_id else None
+        call = self.made.get(self._open.get(call_id, "")) if is_own else None
         if call is None or call.status is UndoStatus.REVERSED:
             return
-        error, content = data.get("error"), data.get("contentRef")
-        if isinstance(error, dict) and error.get("code") == UNDONE:
+        if ended.error is not None and ended.error.code == UNDONE:
             call.status = UndoStatus.REVERSED
         elif is_done:
             call.status = UndoStatus.NO_UNDO if call.undo_name is None else UndoStatus.REVERSIBLE
-            call.result, call.content = result.get("output"), content if isinstance(content, dict) else None
+            call.result, call.content = ended.result.output, ended.content_ref
 
 
 async def calls_of(store: Store, row: RunRow) -> list[tuple[str, _Made]]:
     """Return the calls of a run that may have changed something, newest first, by idempotency key."""
     calls, after = _Calls(row.run_id), max(row.first_seq - 1, 0)
-    while records := await store.read(row.session_id, after=after, limit=_PAGE):
-        for record in records:
+    while page := await store.read(row.session_id, after=after, limit=_PAGE):
+        for record in page:
             calls.apply(record)
-        after = records[-1].seq
+        after = page[-1].seq
     return [*reversed(calls.made.items())]
 
 
@@ -125,27 +136,28 @@ async def undo_facts(
     Raises:
         Conflict: there is none, or they are too large.
     """
-    items: list[JsonValue] = []
+    undone: list[UndoneCall] = []
     for key, call in calls:
         if call.status is not UndoStatus.REVERSIBLE:
             continue
         result = call.result
         if call.content is not None:
-            ref = ContentRef.model_validate(call.content)
+            ref = ContentRef.model_validate(data_of(call.content))
             result = from_json(await retry_store_call(lambda ref=ref: content.get(ref), clock))
-        items.append(
-            {
-                "callId": call.call_id,
-                "toolName": call.tool_name,
-                "undoName": call.undo_name,
-                "arguments": call.arguments,
-                "result": result,
-                "idempotencyKey": key,
-            }
+        undone.append(
+            UndoneCall(
+                call_id=call.call_id,
+                tool_name=call.tool_name,
+                undo_name=call.undo_name or "",
+                arguments=call.arguments,
+                result=result,
+                idempotency_key=key,
+            )
         )
-    if not items:
+    if not undone:
         raise not_undoable(run_id, "it has no call that can be reversed")
-    size = len(to_json(items))
+    facts = data_of(Undo(run_id=run_id, calls=undone))
+    size = len(to_json(facts["calls"]))
     if size > UNDO_BYTES_MAX:
         raise not_undoable(run_id, f"its calls have {size:,} bytes, limit {UNDO_BYTES_MAX:,}")
-    return {"runId": run_id, "calls": items}
+    return facts

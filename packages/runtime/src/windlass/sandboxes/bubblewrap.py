@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Final
 
 from windlass.addresses import Resolver, resolve
-from windlass.errors import Rejected
+from windlass.errors import Rejected, wrong
 from windlass.ports.sandbox import Output, SandboxFailed
 from windlass.sandboxes import launch
-from windlass.sandboxes.disk import Disk, Usage, settle, watch
+from windlass.sandboxes.disk import Disk, DiskUsage, settle, watch
 from windlass.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
@@ -35,12 +35,16 @@ from windlass.sandboxes.processes import (
     ProcessSandboxes,
     Running,
     Start,
+    absolute_paths,
     bash_at,
+    option_variables,
+    paths_outside,
     private_variables,
     start,
 )
 from windlass.sandboxes.proxy import Connect, Proxy, parse_host
 from windlass.tools import ToolFailed
+from windlass_harness.shell.reads import READS_PATH
 from windlass_protocol import ErrorKind, JsonObject, RetryClass, SandboxSpec
 
 ADAPTER: Final = "bubblewrap"
@@ -137,7 +141,7 @@ class BubblewrapSandbox(ProcessSandbox):
         bwrap, spec = shutil.which("bwrap"), self._spec
         if bwrap is None or not self.folder.is_dir():
             raise SandboxFailed("the sandbox cannot be made: bubblewrap or its folder is not there any more")
-        most = Usage(spec.disk_bytes or DISK_BYTES, FILES_MAX)
+        most = DiskUsage(spec.disk_bytes or DISK_BYTES, FILES_MAX)
         try:
             disk = await asyncio.to_thread(partial(Disk, self.folder, most, is_own=self._is_own))
         except OSError:
@@ -160,8 +164,10 @@ class BubblewrapSandbox(ProcessSandbox):
             "USER": "agent",
             "LOGNAME": "agent",
             **(_proxy_variables() if proxy is not None else {}),
-            **environment,
+            **option_variables(environment),
         }
+        outside = paths_outside(absolute_paths(variables["PATH"]), Path(WORKSPACE))
+        variables[READS_PATH] = os.pathsep.join(outside)
         clean, program = (
             partial(_clean, cgroup, proxy),
             Start(argv, variables, self.folder, stdin, (walls, refused)),
@@ -353,11 +359,14 @@ def _with_controllers(folder: Path) -> Path:
 
 
 def _hosts(spec: SandboxSpec) -> tuple[str, ...]:
-    try:
-        return tuple(parse_host(name) for name in spec.network or ())
-    except ToolFailed as error:
-        problem = error.message
-    raise _support_error(f"a host of its network is not valid: {problem}")
+    hosts: list[str] = []
+    for name in spec.network or ():
+        try:
+            hosts.append(parse_host(name))
+        except ToolFailed as error:
+            problem = error.message
+            raise wrong(f"Bubblewrap: a host of its network is not valid, {name!r}: {problem}") from None
+    return tuple(hosts)
 
 
 def _support_error(problem: str) -> Rejected:

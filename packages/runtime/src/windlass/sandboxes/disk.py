@@ -34,7 +34,7 @@ _NAME_FOLDER: Final = _OPEN_FOLDER | getattr(os, "O_PATH", 0)
 
 
 @frozen
-class Usage:
+class DiskUsage:
     """Disk usage of a folder, or its limit."""
 
     size: int
@@ -44,7 +44,7 @@ class Usage:
     closed: int = 0
     """Folders that could not be counted: they cannot be opened, or were moved meanwhile."""
 
-    def is_over(self, most: "Usage") -> bool:
+    def is_over(self, most: "DiskUsage") -> bool:
         """Whether it is more than a limit."""
         return self.size > most.size or self.files > most.files or self.closed > most.closed
 
@@ -52,13 +52,13 @@ class Usage:
 class Count:
     """Counts a folder; it stops once a limit is passed."""
 
-    def __init__(self, most: Usage) -> None:
+    def __init__(self, most: DiskUsage) -> None:
         self._most = most
         self._size = self._files = self._closed = 0
         self._linked: set[tuple[int, int]] = set()
         """Files with more than one name that were counted."""
 
-    def of(self, folder: Path, *, opens: bool = False) -> Usage:
+    def of(self, folder: Path, *, opens: bool = False) -> DiskUsage:
         """Return the usage of a folder; commands may change it meanwhile.
 
         With `opens`, folders that their owner closed are opened again, so that nothing in them is left out.
@@ -81,9 +81,9 @@ class Count:
         return self.usage
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> DiskUsage:
         """The usage that was counted so far."""
-        return Usage(self._size, self._files, self._closed)
+        return DiskUsage(self._size, self._files, self._closed)
 
     def _enter(self, levels: "list[_Level]", *, opens: bool) -> None:
         """Count the next folder of the last level, which becomes a level."""
@@ -194,12 +194,12 @@ class Disk:
     Otherwise the application gave it: the limits are for the free space that is lost while the command runs.
     """
 
-    def __init__(self, folder: Path, most: Usage, *, is_own: bool) -> None:
+    def __init__(self, folder: Path, most: DiskUsage, *, is_own: bool) -> None:
         self._folder = folder
         self._limit = self._most = most
-        self._ceiling = Usage(most.size + max(most.size, EXCESS_BYTES), most.files + EXCESS_FILES)
+        self._ceiling = DiskUsage(most.size + max(most.size, EXCESS_BYTES), most.files + EXCESS_FILES)
         self._is_own = is_own
-        self._used = Count(self._ceiling).of(folder, opens=True) if is_own else Usage(0, 0)
+        self._used = Count(self._ceiling).of(folder, opens=True) if is_own else DiskUsage(0, 0)
         self._before = self._last = os.statvfs(folder)
         self.is_full = self._used.is_over(most)
         """Whether the folder has reached its limit: its commands may read and delete."""

@@ -27,10 +27,14 @@ from windlass.sandboxes.processes import (
     ProcessSandboxes,
     Running,
     Start,
+    absolute_paths,
     bash_at,
+    option_variables,
+    paths_outside,
     private_variables,
     start,
 )
+from windlass_harness.shell.reads import READS_PATH
 from windlass_protocol import JsonObject, SandboxSpec
 
 ADAPTER: Final = "none"
@@ -103,16 +107,17 @@ class HostSandbox(ProcessSandbox):
     ) -> Running:
         """Start a command under a supervisor, with a home folder of its own."""
         passed = {name: self._host[name] for name in PASSED if name in self._host}
-        # A relative search path would let files of the workspace replace programs.
-        path = [part for part in passed.get("PATH", PATH).split(os.pathsep) if part.startswith("/")]
-        bash = bash_at(os.pathsep.join(path))
-        private = _private_folder(bash, os.pathsep.join(path))
+        paths = absolute_paths(environment.get("PATH") or passed.get("PATH", PATH))
+        outside = paths_outside(paths, self.folder)
+        bash = bash_at(os.pathsep.join(outside))
+        private = _private_folder(bash, os.pathsep.join(outside))
         variables = {
             **passed,
             **OWN_VARIABLES,
             **private_variables(f"{private}/home", f"{private}/tmp"),
-            "PATH": os.pathsep.join([f"{private}/bin", *path]),
-            **environment,
+            **option_variables(environment),
+            "PATH": os.pathsep.join([f"{private}/bin", *paths]),
+            READS_PATH: os.pathsep.join([f"{private}/bin", *outside]),
         }
         argv = [bash, "--noprofile", "--norc", "-c", command]
         remove = partial(_remove, private)

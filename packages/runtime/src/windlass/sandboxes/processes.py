@@ -66,6 +66,32 @@ OWN_VARIABLES: Final = {
     **{f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_GIT.values())},
 }
 """Variables of all commands."""
+_COUNT: Final = "GIT_CONFIG_COUNT"
+
+
+def option_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a host; its settings of git come before our own, which win over them."""
+    count = environment.get(_COUNT, "")
+    if not count.isdecimal():
+        return dict(environment)
+    own = {
+        f"GIT_CONFIG_{kind}_{int(count) + at}": OWN_VARIABLES[f"GIT_CONFIG_{kind}_{at}"]
+        for kind in ("KEY", "VALUE")
+        for at in range(len(_GIT))
+    }
+    return {**environment, **own, _COUNT: str(int(count) + len(_GIT))}
+
+
+def absolute_paths(path: str) -> list[str]:
+    """Return the folders of a search path; in a relative one, files of the workspace would be programs."""
+    return [folder for folder in path.split(os.pathsep) if folder.startswith("/")]
+
+
+def paths_outside(paths: list[str], workspace: Path) -> list[str]:
+    """Return the folders of a search path that are not in a workspace: safe reads run programs of these."""
+    root = os.path.join(os.path.realpath(workspace), "")
+    outside = [path for path in paths if not os.path.join(os.path.realpath(path), "").startswith(root)]
+    return outside or absolute_paths(PATH)
 
 
 def private_variables(home: str, temporary: str) -> dict[str, str]:

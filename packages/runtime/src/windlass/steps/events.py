@@ -86,7 +86,7 @@ class Emitter:
             if self.older is None:
                 await self._show(event.model_copy(update={"data": data}))
             elif event.type in EVE_TYPES:
-                await self._show_older(event.type, self.older.placed(data), attempt=event.meta.attempt)
+                await self._show_older(event.type, self.older.with_position(data), attempt=event.meta.attempt)
 
     async def show(self, record: Record, messages: Sequence[ModelMessage]) -> None:
         """Emit a record; `messages` is the history, passed with `step.started`."""

@@ -7,6 +7,7 @@ step opens the loop that the session carries, and an append shows events.
 import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, cast
 
 from pydantic_core import to_json
@@ -23,7 +24,8 @@ from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.driver import Driver
-from windlass.engine.effects import EffectPorts, Effects
+from windlass.engine.effect_context import EffectPorts
+from windlass.engine.effects import Effects
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.inbox import ANSWER, item_key
 from windlass.engine.masking import SecretInputs
@@ -33,16 +35,13 @@ from windlass.engine.subagents import Task
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Rejected, check_name, check_text, kind_of, wrong
 from windlass.limits import DESCRIPTION_CHARS_MAX, HOOKS_PER_AGENT_MAX, RESOLVERS_PER_AGENT_MAX
+from windlass.ports.catalog import RunRow
 from windlass.ports.feed import EventBus
+from windlass.ports.inbox import STEER, InboxItem
+from windlass.ports.journal import Appended, Batch, Claim
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
-from windlass.ports.store import START, STEER, Appended, Batch, Claim, InboxItem, RunRow
-from windlass.runtime.start import (
-    EffectivePackage,
-    fingerprint_of,
-    session_opening,
-    start_body,
-    with_contract,
-)
+from windlass.runtime.packages import EffectivePackage, fingerprint_of, with_contract
+from windlass.runtime.start_items import session_opening, start_body
 from windlass.steps.contract import (
     AgentTool,
     KeyedTool,
@@ -54,13 +53,15 @@ from windlass.steps.contract import (
 from windlass.steps.events import Emitter
 from windlass.steps.session import EPOCH, close_loop, open_loop, state_of
 from windlass.tools import ProgramKind, Tool
+from windlass.tools.calling import after_few_checks
+from windlass.tools.json_schema import schema_problem
 from windlass.tools.programs import program_tools
 from windlass.tools.question import ask_question
 from windlass.tools.router import ToolGates
-from windlass_harness.compaction import Origin, mark
+from windlass_harness.compaction import MessageOrigin, mark
 from windlass_harness.loop.events import Plan, within_limit
 from windlass_harness.loop.rules import Rules
-from windlass_harness.loop.subagents import REPORT
+from windlass_harness.loop.subagents import REPORT, START
 from windlass_harness.policy import PolicySet
 from windlass_harness.record import Record, number
 from windlass_harness.views.runs import RUN_ENDS, RunState
@@ -108,6 +109,10 @@ def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
     harness = _Harness(config)
 
     async def step(session: HarnessSession, step_input: StepInput | None = None, /) -> StepResult:
+        schema = (step_input and step_input.output_schema) or session.output_schema
+        if schema is not None:
+            # What is found is remembered: the step itself checks it again at once.
+            await after_few_checks(partial(schema_problem, schema))
         return await _Step(harness, session, step_input or StepInput()).take(again=step)
 
     return step
@@ -341,7 +346,7 @@ class _Step:
         self._harness = harness
         if step_input.message is None and step_input.context:
             context_messages = tuple(
-                mark(UserMessage(content=text), Origin.CONTEXT) for text in step_input.context
+                mark(UserMessage(content=text), MessageOrigin.CONTEXT) for text in step_input.context
             )
             session = session.model_copy(update={"history": (*session.history, *context_messages)})
         if step_input.output_schema is not None:

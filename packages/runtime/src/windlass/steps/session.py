@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from windlass.errors import Corrupt
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.tools.context import STEPS_KEY
-from windlass_harness.loop.people import matched, refusal
+from windlass_harness.loop.people import match_option, refusal
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.views.fold import Position
 from windlass_harness.views.payloads import usage_model
@@ -70,7 +70,7 @@ def answer_to(request: InputRequest, text: str) -> InputResponse | None:
     For channels with text only: call it after the person has seen the request. A text names an option by id,
     label or number; a question may take any text, and an approval takes an id or a label alone.
     """
-    response = matched(request, InputResponse(request_id=request.request_id, text=text))
+    response = match_option(request, InputResponse(request_id=request.request_id, text=text))
     open_request = request.model_copy(update={"expires_at": None, "responders": None})
     return response if refusal(open_request, response, now_ms=0) is None else None
 

@@ -7,9 +7,9 @@ documents in a database of its own uses one of the two adapters, or writes anoth
 Rules of every method:
 - A document is stored whole. Fields that this version does not know come back unchanged.
 - A write may be repeated: the same document written twice is stored once.
-- A list is a `Page`. Its order does not change when documents are added, so following `next_cursor` yields
-  each document that existed at the beginning exactly once. A cursor belongs to the list and the filters that
-  returned it.
+- A list is a `DocumentPage`. Its order does not change when documents are added, so following `next_cursor`
+  yields each document that existed at the beginning exactly once. A cursor belongs to the list and the
+  filters that returned it.
 - Errors: `Rejected` if an argument or a document exceeds a limit, `Unavailable` if the database cannot be
   reached and nothing happened, `Ambiguous` if the connection was lost during a commit, `Corrupt` if a stored
   document is damaged.
@@ -24,7 +24,7 @@ from windlass_protocol import AgentSession, ChatAgent, ChatMessage, HarnessTrace
 T = TypeVar("T")
 
 
-class Page(list[T]):
+class DocumentPage(list[T]):
     """One page of a list."""
 
     def __init__(self, items: Iterable[T], next_cursor: str | None) -> None:
@@ -40,7 +40,9 @@ class StorageAdapter(Protocol):
         """Store a session, replacing the one with its id; return what is stored."""
         ...
 
-    async def get_session(self, session_id: str) -> AgentSession | None: ...
+    async def get_session(self, session_id: str) -> AgentSession | None:
+        """Return a session; None if there is none."""
+        ...
 
     async def list_sessions(
         self,
@@ -50,7 +52,7 @@ class StorageAdapter(Protocol):
         active_only: bool = False,
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
-    ) -> Page[AgentSession]:
+    ) -> DocumentPage[AgentSession]:
         """Return sessions by `createdAt`, newest first."""
         ...
 
@@ -76,7 +78,7 @@ class StorageAdapter(Protocol):
         include_archived: bool = False,
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
-    ) -> Page[ChatAgent]:
+    ) -> DocumentPage[ChatAgent]:
         """Return agents by `sortOrder` (agents without one last), then by `createdAt`."""
         ...
 
@@ -91,7 +93,7 @@ class StorageAdapter(Protocol):
 
     async def list_messages(
         self, chat_id: str, limit: int = STORAGE_PAGE_ITEMS_MAX, *, cursor: str | None = None
-    ) -> Page[ChatMessage]:
+    ) -> DocumentPage[ChatMessage]:
         """Return the newest `limit` messages of a chat, oldest first; the cursor leads to older ones."""
         ...
 
@@ -99,11 +101,13 @@ class StorageAdapter(Protocol):
         """Store a trace, replacing the one with its id; return what is stored."""
         ...
 
-    async def get_trace(self, trace_id: str) -> HarnessTrace | None: ...
+    async def get_trace(self, trace_id: str) -> HarnessTrace | None:
+        """Return a trace; None if there is none."""
+        ...
 
     async def list_traces(
         self, session_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
-    ) -> Page[HarnessTrace]:
+    ) -> DocumentPage[HarnessTrace]:
         """Return the traces of a session by `startedAt`, newest first."""
         ...
 
@@ -119,7 +123,7 @@ class StorageAdapter(Protocol):
 
     async def list_spans(
         self, trace_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
-    ) -> Page[TraceSpan]:
+    ) -> DocumentPage[TraceSpan]:
         """Return the spans of a trace in the order in which they were first appended."""
         ...
 
@@ -134,7 +138,7 @@ class StorageAdapter(Protocol):
 
     async def list_events(
         self, trace_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
-    ) -> Page[TraceEvent]:
+    ) -> DocumentPage[TraceEvent]:
         """Return the events of a trace in the order in which they were appended."""
         ...
 

@@ -22,7 +22,7 @@ from windlass.limits import (
     STORAGE_ID_BYTES_MAX,
     STORAGE_PAGE_ITEMS_MAX,
 )
-from windlass.storage.adapter import Page
+from windlass.storage.adapter import DocumentPage
 from windlass_protocol import (
     AgentSession,
     ChatAgent,
@@ -211,7 +211,7 @@ class DocumentStorage:
         active_only: bool = False,
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
-    ) -> Page[AgentSession]:
+    ) -> DocumentPage[AgentSession]:
         where = _present_filters(user_id=user_id, chat_id=chat_id)
         if active_only:
             where["is_active"] = True
@@ -232,7 +232,7 @@ class DocumentStorage:
         include_archived: bool = False,
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
-    ) -> Page[ChatAgent]:
+    ) -> DocumentPage[ChatAgent]:
         where: Row = {} if include_archived else {"is_archived": False}
         return await self._page(Scan(AGENT, limit, where), cursor)
 
@@ -243,7 +243,7 @@ class DocumentStorage:
 
     async def list_messages(
         self, chat_id: str, limit: int = STORAGE_PAGE_ITEMS_MAX, *, cursor: str | None = None
-    ) -> Page[ChatMessage]:
+    ) -> DocumentPage[ChatMessage]:
         page = await self._page(
             Scan(MESSAGE, limit, _present_filters(chat_id=chat_id), is_backward=True), cursor
         )
@@ -258,7 +258,7 @@ class DocumentStorage:
 
     async def list_traces(
         self, session_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
-    ) -> Page[HarnessTrace]:
+    ) -> DocumentPage[HarnessTrace]:
         return await self._page(
             Scan(TRACE, limit, _present_filters(session_id=session_id), is_backward=True), cursor
         )
@@ -268,7 +268,7 @@ class DocumentStorage:
 
     async def list_spans(
         self, trace_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
-    ) -> Page[TraceSpan]:
+    ) -> DocumentPage[TraceSpan]:
         return await self._page(Scan(SPAN, limit, _present_filters(trace_id=trace_id)), cursor)
 
     async def append_events(self, trace_id: str, events: Sequence[TraceEvent]) -> None:
@@ -276,7 +276,7 @@ class DocumentStorage:
 
     async def list_events(
         self, trace_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
-    ) -> Page[TraceEvent]:
+    ) -> DocumentPage[TraceEvent]:
         return await self._page(Scan(EVENT, limit, _present_filters(trace_id=trace_id)), cursor)
 
     async def _store(self, kind: DocumentKind[T], document: T) -> T:
@@ -298,7 +298,7 @@ class DocumentStorage:
         if documents:
             await self._tables.write(kind, [trace | _encode_row(kind, document)[1] for document in documents])
 
-    async def _page(self, scan: Scan[T], cursor: str | None) -> Page[T]:
+    async def _page(self, scan: Scan[T], cursor: str | None) -> DocumentPage[T]:
         limit = scan.limit
         if not 1 <= limit <= STORAGE_PAGE_ITEMS_MAX:
             raise failure(Rejected, f"bad limit: expected 1 to {STORAGE_PAGE_ITEMS_MAX:,}, found {limit:,}")
@@ -306,7 +306,7 @@ class DocumentStorage:
         rows = await self._tables.scan(replace(scan, limit=limit + 1, after=after))
         page = rows[:limit]
         next_cursor = _cursor_of(scan, page[-1].position) if len(rows) > limit else None
-        return Page((_read(scan.kind, stored) for stored in page), next_cursor)
+        return DocumentPage((_read(scan.kind, stored) for stored in page), next_cursor)
 
 
 def conflicts(kind: DocumentKind[T], stored: str, row: Row) -> bool:

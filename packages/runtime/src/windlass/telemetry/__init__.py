@@ -4,7 +4,7 @@
         async with telemetry.export(runtime, endpoint="http://localhost:4318", bookmark="otel"):
             ...
 
-It needs the extra `packages/runtime[otel]`, which is imported when an export is created.
+It needs the extra `windlass-runtime[otel]`, which is imported when an export is created.
 """
 
 from windlass.telemetry.exporter import (

@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 from windlass.adapters.loop_watch import loop_stalls
 from windlass.errors import AgentError, Conflict, install_hint
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.store import Document, Store
+from windlass.ports.documents import Document
+from windlass.ports.store import Store
 from windlass.refusals import bad_request, check_given, check_id, missing_port
-from windlass.runtime.core import CoreRuntime
+from windlass.runtime.compose import AgentRuntime
 from windlass.telemetry.environment import TelemetrySettings, settings
 from windlass.telemetry.sink import Attribute, Sent, Span, TelemetrySink
 from windlass.telemetry.spans import (
@@ -274,7 +275,7 @@ class TelemetryExport:
         now_s = parts.clock.monotonic()
         if is_asked or now_s - self._metrics_at >= parts.metrics_s:
             self._metrics_at = now_s
-            unfinished = await parts.store.unfinished()
+            unfinished = await parts.store.count_unfinished_runs()
             await in_own_thread(partial(parts.sink.send_metrics, unfinished, self._dropped, loop_stalls()))
         return None
 
@@ -382,7 +383,7 @@ _OTLP: Final = "windlass.telemetry.otlp"
 
 
 def export(
-    runtime: CoreRuntime,
+    runtime: AgentRuntime,
     *,
     endpoint: str | None = None,
     bookmark: str | None = None,
@@ -405,7 +406,7 @@ def export(
         metric_exporter: the same for metrics; with either of them nothing is sent by OTLP.
 
     Raises:
-        Rejected: an argument or a variable is not valid, or `packages/runtime[otel]` is not installed.
+        Rejected: an argument or a variable is not valid, or `windlass-runtime[otel]` is not installed.
     """
     expectation = "whether content is exported: True or False"
     check_given(capture_content, bool, what="capture_content", words=expectation)
@@ -416,7 +417,7 @@ def export(
 
 
 def export_from_environment(
-    runtime: CoreRuntime, *, capture_content: bool = False
+    runtime: AgentRuntime, *, capture_content: bool = False
 ) -> AbstractAsyncContextManager[TelemetryExport | None]:
     """Export if the environment names a collector, and do nothing otherwise.
 
@@ -452,11 +453,11 @@ def check_environment() -> bool:
 def trace_metadata() -> JsonObject:
     """Return the current span as metadata for a run in the same trace.
 
-    `await runtime.start(agent, message, metadata=telemetry.trace_metadata())`. It is empty outside any span.
-    A caller with a `traceparent` from elsewhere, such as a request header, passes that instead.
+    `await runtime.start_run(agent, message, metadata=telemetry.trace_metadata())`. It is empty outside any
+    span. A caller with a `traceparent` from elsewhere, such as a request header, passes that instead.
 
     Raises:
-        Rejected: `packages/runtime[otel]` is not installed.
+        Rejected: `windlass-runtime[otel]` is not installed.
     """
     carrier: dict[str, str] = {}
     _import_extra("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(
@@ -492,9 +493,9 @@ def _sink(
 
 
 def _open_export(
-    runtime: CoreRuntime, sink_choice: "_SinkChoice", *, bookmark: str | None, with_content: bool
+    runtime: AgentRuntime, sink_choice: "_SinkChoice", *, bookmark: str | None, with_content: bool
 ) -> TelemetryExport:
-    ports, intervals = runtime.ports, sink_choice.settings
+    ports, intervals = runtime.core.ports, sink_choice.settings
     if ports.store is None:
         raise missing_port("run journal")
     return TelemetryExport(

@@ -21,7 +21,7 @@ class Operation(StrEnum):
 
 
 @sealed
-class Moment:
+class SpanMoment:
     """An event inside a span."""
 
     name: str
@@ -60,7 +60,7 @@ class Span:
     """None if the operation succeeded."""
     error_text: str | None = None
     """Set only if content capture is on."""
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[SpanMoment, ...] = ()
     moments_dropped: int = 0
 
     @property

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.telemetry.sink import Attribute, Moment, Operation, Span, TraceContext
+from windlass.telemetry.sink import Attribute, Operation, Span, SpanMoment, TraceContext
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.times import ms_of
@@ -21,16 +21,15 @@ from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
 from windlass_protocol import JsonObject, TraceEvent, TraceSpan
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 TRACESTATE_CHARS_MAX: Final = 512
 
-_PARENT: Final = lazy_pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
-_TRACE_ID: Final = lazy_pattern(r"[0-9a-f]{32}")
-_SPAN_ID: Final = lazy_pattern(r"[0-9a-f]{16}")
-_STATE: Final = lazy_pattern(r"[\x20-\x7e]*")
+_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
+_STATE: Final = re.compile(r"[\x20-\x7e]*")
 _SAMPLED: Final = 1
 
 
@@ -158,7 +157,7 @@ _USAGE: Final = {
     "inputTokens": "gen_ai.usage.input_tokens",
     "outputTokens": "gen_ai.usage.output_tokens",
     "cacheReadTokens": "gen_ai.usage.cache_read.input_tokens",
-    "cacheWriteTokens": "gen_ai.usage.cache_write.input_tokens",
+    "cacheWriteTokens": "gen_ai.usage.cache_creation.input_tokens",
     "reasoningTokens": "gen_ai.usage.reasoning.output_tokens",
     "costMicros": "windlass.usage.cost_micros",
 }
@@ -180,7 +179,7 @@ _FINISH: Final = {"tool-calls": "tool_call", "content-filter": "content_filter"}
 
 
 @sealed
-class RunFacts:
+class SpanFacts:
     """The facts that all spans of a run share."""
 
     run_id: str
@@ -217,7 +216,7 @@ def operation_of(span: TraceSpan) -> Operation | None:
     return Operation.WAIT if span.name == WAIT_SPAN else None
 
 
-def agent_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition, end: Facts, outcome: str) -> Span:
+def agent_span(run: SpanFacts, span: TraceSpan, *, position: SpanPosition, end: Facts, outcome: str) -> Span:
     """Return the span of a run; `end` is the data of the record that ended it."""
     usage = end.get("usage")
     facts = usage if isinstance(usage, dict) else {}
@@ -242,7 +241,7 @@ def agent_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition, end: F
     )
 
 
-def chat_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
+def chat_span(run: SpanFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
     """Return the span of one attempt at a model call."""
     facts = span.attrs or {}
     model = text_in(facts, "modelId") or run.model
@@ -254,7 +253,7 @@ def chat_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span
     return _with_outcome(built, attributes, facts=facts, position=position)
 
 
-def tool_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
+def tool_span(run: SpanFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
     """Return the span of a tool call."""
     facts = span.attrs or {}
     # The name of an unknown tool is free text of the model.
@@ -265,7 +264,7 @@ def tool_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span
     return _with_outcome(built, attributes, facts=facts, position=position)
 
 
-def wait_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
+def wait_span(run: SpanFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
     """Return the span of a wait for people; there is no convention for it."""
     facts = span.attrs or {}
     built = _span(run, span, operation=Operation.WAIT, of=text_in(facts, "kind"), position=position)
@@ -273,7 +272,7 @@ def wait_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span
 
 
 def _span(
-    run: RunFacts, span: TraceSpan, *, operation: Operation, of: str | None, position: SpanPosition
+    run: SpanFacts, span: TraceSpan, *, operation: Operation, of: str | None, position: SpanPosition
 ) -> Span:
     context = replace(run.context, parent_id=position.root_id, is_remote=False)
     name = operation.value if of is None else f"{operation.value} {of}"
@@ -298,7 +297,7 @@ def _span(
     )
 
 
-def _model_attributes(run: RunFacts) -> dict[str, Attribute]:
+def _model_attributes(run: SpanFacts) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {"gen_ai.provider.name": clean_text(run.provider)}
     if run.model is not None:
         attributes["gen_ai.request.model"] = clean_text(run.model)
@@ -331,7 +330,7 @@ def _error_text(facts: Facts, position: SpanPosition) -> str | None:
     )
 
 
-def _moment(event: TraceEvent, position: SpanPosition) -> Moment:
+def _moment(event: TraceEvent, position: SpanPosition) -> SpanMoment:
     attributes: dict[str, Attribute] = {}
     for name, value in (event.attrs or {}).items():
         is_text = name in _TEXTS
@@ -343,7 +342,7 @@ def _moment(event: TraceEvent, position: SpanPosition) -> Moment:
         attribute_value = attribute(masked) if position.hide is not None or not is_text else None
         if attribute_value is not None:
             attributes[f"windlass.{_snake(name)}"] = attribute_value
-    return Moment(clean_text(f"windlass.{event.name}"), ms_of(event.at) * NS_PER_MS, attributes)
+    return SpanMoment(clean_text(f"windlass.{event.name}"), ms_of(event.at) * NS_PER_MS, attributes)
 
 
 def _snake(name: str) -> str:
@@ -391,12 +390,12 @@ class RunContent:
     def chat(self, *, is_done: bool) -> dict[str, Attribute]:
         """Return the new input of a model call, and its output."""
         attributes = (
-            {_INPUT: self._masked_text(list[JsonValue](self._new_messages))} if self._new_messages else {}
+            {_INPUT: self._mask_text(list[JsonValue](self._new_messages))} if self._new_messages else {}
         )
         if is_done:
             if self._answer_parts:
                 answer: JsonObject = {"role": "assistant", "parts": list[JsonValue](self._answer_parts)}
-                attributes[_OUTPUT] = self._masked_text([answer])
+                attributes[_OUTPUT] = self._mask_text([answer])
             self._new_messages, self._answer_parts, self._new_message_chars = [], [], 0
         return dict(attributes)
 
@@ -413,9 +412,9 @@ class RunContent:
         """Return the request and the answer of a run."""
         attributes: dict[str, Attribute] = {}
         if self._request is not None:
-            attributes[_INPUT] = self._masked_text([self._request])
+            attributes[_INPUT] = self._mask_text([self._request])
         if self._output is not None:
-            attributes[_OUTPUT] = self._masked_text([_message("assistant", self._output)])
+            attributes[_OUTPUT] = self._mask_text([_message("assistant", self._output)])
         return attributes
 
     def _add_message(self, message: JsonObject, chars: int) -> None:
@@ -436,16 +435,16 @@ class RunContent:
                     {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
                 )
             if len(self._arguments) < MESSAGES_PER_STEP_MAX:
-                self._arguments[call_id] = self._masked_text(arguments)
+                self._arguments[call_id] = self._mask_text(arguments)
 
     def _return(self, result: Mapping[str, JsonValue], *, is_inner: bool) -> None:
-        text = self._result = self._masked_text(result.get("output"))
+        text = self._result = self._mask_text(result.get("output"))
         if is_inner:
             return  # the model does not see it
         part: JsonObject = {"type": "tool_call_response", "id": text_in(result, "callId"), "response": text}
         self._add_message({"role": "tool", "parts": [part]}, len(text))
 
-    def _masked_text(self, value: JsonValue) -> str:
+    def _mask_text(self, value: JsonValue) -> str:
         masked = self._redactor.value(value)
         text = masked if isinstance(masked, str) else json.dumps(masked, ensure_ascii=False, default=str)
         return clean_text(text, CONTENT_CHARS_MAX)

@@ -21,7 +21,7 @@ from windlass.telemetry.spans import (
     PAGE_RECORDS,
     SESSIONS_KEPT_MAX,
     RunContent,
-    RunFacts,
+    SpanFacts,
     SpanPosition,
     agent_span,
     chat_span,
@@ -53,7 +53,7 @@ _TELLING: Final = frozenset({"run", "turn", "step", "actions", "action", "input"
 class _Watched:
     """The current run of a session."""
 
-    run: RunFacts
+    run: SpanFacts
     state: TraceState
     notes: RunContent | None
     children: dict[str, str] = field(default_factory=dict[str, str])
@@ -142,7 +142,7 @@ class Watch:
         """Return the last copied record of a session; the original may be deleted."""
         copied_seq = self._forked.get(session_id)
         if copied_seq is None:
-            session = await self._store.listed_session(session_id)
+            session = await self._store.session_info(session_id)
             copied_seq = 0 if session is None else session.predecessor_seq or 0
             _put(self._forked, session_id, copied_seq)
         return copied_seq
@@ -150,7 +150,7 @@ class Watch:
     async def _begin(self, run_start: Record) -> _Watched:
         data = run_start.data
         context, key = await self._context(run_start)
-        run = RunFacts(
+        run = SpanFacts(
             run_id=str(data["runId"]),
             session_id=run_start.session_id,
             agent_id=str(data.get("agentId") or run_start.agent_id or ""),

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.agent import AnyAgent
 from windlass.agent.policy import allow_start
 from windlass.errors import Conflict
 from windlass.feed import Feed
-from windlass.ports.store import OpenRequest
+from windlass.ports.listing import OpenRequest
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.runs import RunHandle
+from windlass.runtime.handle import RunHandle
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass.testing.time import FakeClock, check_no_loop, run_in_fake_time, seeded_random, sequential_ids
 from windlass_protocol import InputKind, InputRequest, InputResponse, RunResult, UserContent
@@ -36,13 +36,15 @@ class Crash:
 
 def crash_everywhere(
     agent: AnyAgent,
-    message: UserContent,
+    message: object,
     *,
     answer: str | Callable[[InputRequest], InputResponse] = "approve",
     recover: str = "retry",
     undo: bool = False,
 ) -> Iterator[Crash]:
-    """Run an agent once for each point at which its process can die; yield each result.
+    """Run an agent or a workflow once for each point at which its process can die; yield each result.
+
+    `message` is that of the run: a text or parts, or the argument of the workflow.
 
     Everything is in memory and in fake time. At the crash all tasks of the first runtime are cancelled, and
     nothing of it reaches the store any more; a second runtime continues the run. The model must answer by its
@@ -145,7 +147,7 @@ class _Clock:
 async def _crash_at(
     number: int,
     agent: AnyAgent,
-    message: UserContent,
+    message: object,
     choose: Callable[[InputRequest], InputResponse],
     clock: FakeClock,
     *,
@@ -175,12 +177,12 @@ async def _drive(
     store: FullStore,
     clock: FakeClock | _Clock,
     agent: AnyAgent,
-    message: UserContent,
+    message: object,
     choose: Callable[[InputRequest], InputResponse],
 ) -> RunResult:
     """Start the run or continue it, answer its requests, and return its result."""
     async with _runtime(store, clock, agent) as runtime:
-        handle = await runtime.start(agent, message, run_id=RUN_ID, session_id=RUN_ID)
+        handle = await runtime.start_run(agent, cast(UserContent, message), run_id=RUN_ID, session_id=RUN_ID)
         return await _follow(runtime, handle, choose)
 
 
@@ -188,18 +190,18 @@ async def _undo(
     store: FullStore,
     clock: FakeClock | _Clock,
     agent: AnyAgent,
-    _: UserContent,
+    _: object,
     choose: Callable[[InputRequest], InputResponse],
 ) -> RunResult:
     """Undo the run or continue to undo it, answer its requests, and return its result."""
     async with _runtime(store, clock, agent) as runtime:
-        return await _follow(runtime, await runtime.undo_run(RUN_ID), choose)
+        return await _follow(runtime, await runtime.handle(RUN_ID).undo(), choose)
 
 
 def _runtime(store: FullStore, clock: FakeClock | _Clock, agent: AnyAgent) -> AgentRuntime:
     builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
-    builder.clock(clock).ids(sequential_ids(f"{id(store):x}")).random(seeded_random(1))
-    return builder.policy(allow_start).agent(agent).attended().build()
+    builder.options(clock=clock, ids=sequential_ids(f"{id(store):x}"), random=seeded_random(1))
+    return builder.policy(allow_start).agent(agent).options(is_attended=True).build()
 
 
 async def _follow(
@@ -209,7 +211,7 @@ async def _follow(
         if event.type == "run.waiting":
             for request in (await runtime.sessions.requests()).items:
                 await _answer(runtime, request, choose)
-    return await runtime.run_result(handle.run_id)
+    return await runtime.handle(handle.run_id).wait()
 
 
 async def _answer(
@@ -217,4 +219,4 @@ async def _answer(
 ) -> None:
     # Answered before the crash, and not taken yet.
     with suppress(Conflict):
-        await runtime.answer_session(request.session_id, [choose(request.request)])
+        await runtime.sessions.answer(request.session_id, [choose(request.request)])

@@ -17,13 +17,20 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Rejected
 from windlass.ports.clock import Clock
-from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
-from windlass.ports.store import Journal, Standing
+from windlass.ports.journal import Journal, Standing
+from windlass.ports.model import (
+    BilledRequest,
+    LLMMessage,
+    LLMProvider,
+    LLMStreamChunk,
+    LLMUsage,
+    ToolCallDelta,
+)
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.redact.text import MaskedStream
@@ -58,6 +65,7 @@ class Answer:
     reasoning: str = ""
     calls: tuple[ScriptedCall, ...] = ()
     usage: LLMUsage | None = None
+    """Default: a token for every four characters, and no cost."""
     finish_reason: FinishReason | str | None = None
     """Default: tool-calls if there are calls, else stop."""
     error: BaseException | None = None
@@ -236,8 +244,20 @@ def _chunks(answer: Answer, messages: Sequence[LLMMessage], size: int | None) ->
         return
     reason = FinishReason.TOOL_CALLS if answer.calls else FinishReason.STOP
     yield LLMStreamChunk(
-        finish_reason=answer.finish_reason or reason, usage=answer.usage, provider_data=answer.provider_data
+        finish_reason=answer.finish_reason or reason,
+        usage=answer.usage or _usage(answer, messages),
+        provider_data=answer.provider_data,
     )
+
+
+_TOKEN_CHARS: Final = 4
+
+
+def _usage(answer: Answer, messages: Sequence[LLMMessage]) -> LLMUsage:
+    """Return tokens as a provider reports them, without a cost."""
+    prompt = sum([len(message.content) for message in messages])
+    written = len(answer.text) + len(answer.reasoning)
+    return LLMUsage(input_tokens=prompt // _TOKEN_CHARS + 1, output_tokens=written // _TOKEN_CHARS + 1)
 
 
 def _deltas(
@@ -437,9 +457,16 @@ def _chunk(data: JsonObject) -> LLMStreamChunk:
         reasoning_delta=cast("str | None", data.get("reasoning")),
         tool_call_delta=delta,
         finish_reason=cast("str | None", data.get("finish")),
-        usage=LLMUsage(**cast(dict[str, int], usage)) if isinstance(usage, dict) else None,
+        usage=_usage_of(usage) if isinstance(usage, dict) else None,
         provider_data=cast("JsonObject | None", data.get("providerData")),
     )
+
+
+def _usage_of(data: JsonObject) -> LLMUsage:
+    counts = {name: count for name, count in data.items() if name != "billed"}
+    requests = cast("list[dict[str, Any]]", data.get("billed") or [])
+    billed = tuple(BilledRequest(**request) for request in requests)
+    return replace(LLMUsage(**cast(dict[str, Any], counts)), billed=billed)
 
 
 def _plain(fields: Mapping[str, object]) -> JsonObject:
@@ -451,6 +478,8 @@ def _plain(fields: Mapping[str, object]) -> JsonObject:
             plain[name] = [call.model_dump(mode="json") for call in calls]
         elif name == "parts":
             plain[name] = [*cast("tuple[JsonObject, ...]", value)]
+        elif name == "billed":
+            plain |= {name: [*cast("tuple[JsonObject, ...]", value)]} if value else {}
         elif value is not None:
             plain[name] = cast(JsonValue, value)
     return plain

@@ -4,44 +4,36 @@ import os
 import signal
 from asyncio import get_running_loop
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Final, Literal, Protocol, TypeVar
 
 from windlass.engine.engine import SharedStore
 from windlass.errors import Ambiguous, Unavailable
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
+from windlass.ports.catalog import RunRow, SessionRow
 from windlass.ports.clock import Clock, Random
-from windlass.ports.store import (
+from windlass.ports.documents import Document
+from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
+from windlass.ports.journal import Appended, Batch, Claim
+from windlass.ports.listing import (
     NEWEST_FIRST,
     NEWEST_SESSIONS,
-    Appended,
-    Arrivals,
-    Batch,
-    Claim,
-    ContentStore,
     CountFilter,
-    Document,
-    InboxItem,
-    KeptItem,
-    NewRun,
     OpenRequest,
-    Posted,
     RefusedStart,
     RunCounts,
     RunFilter,
     RunInfo,
     RunOrder,
-    RunRow,
-    SessionCopy,
     SessionFilter,
     SessionInfo,
     SessionOrder,
-    SessionRow,
     SettledRequest,
-    Store,
-    StoredAppend,
     Waiting,
 )
+from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState, PurseStore
+from windlass.ports.store import ContentStore, Store
 from windlass_harness.record import Record
 from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import sealed
@@ -62,12 +54,14 @@ WRITES: Final = frozenset(
         "record_refusal",
         "put_document",
         "drop_document",
+        "hold_call",
+        "purses",
     }
 )
 """The methods that write."""
 
 
-class FullStore(Store, ContentStore, Protocol):
+class FullStore(Store, ContentStore, PurseStore, Protocol):
     """Every port that a store has."""
 
 
@@ -86,6 +80,12 @@ class WrappedStore:
 
     async def append(self, batch: Batch) -> Appended:
         return await self._pass("append", lambda: self.inner.append(batch))
+
+    async def hold_call(self, ask: CallAsk) -> CallGrant | CallRefusal:
+        return await self._pass("hold_call", lambda: self.inner.hold_call(ask))
+
+    async def purses(self, names: Sequence[str]) -> tuple[PurseState, ...]:
+        return await self._pass("purses", lambda: self.inner.purses(names))
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._pass("read", lambda: self.inner.read(session_id, after=after, limit=limit))
@@ -125,8 +125,8 @@ class WrappedStore:
     ) -> tuple[str, ...]:
         return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit, agents=agents))
 
-    async def unfinished(self) -> Mapping[str, int]:
-        return await self._pass("unfinished", self.inner.unfinished)
+    async def count_unfinished_runs(self) -> Mapping[str, int]:
+        return await self._pass("count_unfinished_runs", self.inner.count_unfinished_runs)
 
     async def put_document(self, document: Document) -> None:
         await self._pass("put_document", lambda: self.inner.put_document(document))
@@ -181,33 +181,33 @@ class WrappedStore:
     async def get(self, ref: ContentRef) -> bytes:
         return await self._pass("get", lambda: self.inner.get(ref))
 
-    async def listed(
-        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
+    async def list_sessions(
+        self, where: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
-        return await self._pass("listed", lambda: self.inner.listed(wanted, order=order, limit=limit))
-
-    async def listed_session(self, session_id: str) -> SessionInfo | None:
-        return await self._pass("listed_session", lambda: self.inner.listed_session(session_id))
-
-    async def listed_runs(
-        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
-    ) -> tuple[RunInfo, ...]:
         return await self._pass(
-            "listed_runs", lambda: self.inner.listed_runs(wanted, order=order, limit=limit)
+            "list_sessions", lambda: self.inner.list_sessions(where, order=order, limit=limit)
         )
 
-    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
-        return await self._pass("count_listed", lambda: self.inner.count_listed(wanted, most=most))
+    async def session_info(self, session_id: str) -> SessionInfo | None:
+        return await self._pass("session_info", lambda: self.inner.session_info(session_id))
 
-    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
-        return await self._pass("count_listed_runs", lambda: self.inner.count_listed_runs(wanted, most=most))
+    async def list_runs(
+        self, where: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
+    ) -> tuple[RunInfo, ...]:
+        return await self._pass("list_runs", lambda: self.inner.list_runs(where, order=order, limit=limit))
 
-    async def listed_requests(
-        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
+    async def count_listed(self, where: SessionFilter, *, most: int) -> int:
+        return await self._pass("count_listed", lambda: self.inner.count_listed(where, most=most))
+
+    async def count_listed_runs(self, where: RunFilter, *, most: int) -> int:
+        return await self._pass("count_listed_runs", lambda: self.inner.count_listed_runs(where, most=most))
+
+    async def list_requests(
+        self, *, owner: str | None = None, responders: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         return await self._pass(
-            "listed_requests",
-            lambda: self.inner.listed_requests(owner=owner, named=named, after=after, limit=limit),
+            "list_requests",
+            lambda: self.inner.list_requests(owner=owner, responders=responders, after=after, limit=limit),
         )
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
@@ -216,7 +216,7 @@ class WrappedStore:
     async def record_refusal(self, refused: RefusedStart) -> None:
         await self._pass("record_refusal", lambda: self.inner.record_refusal(refused))
 
-    async def listed_refusals(
+    async def list_refusals(
         self,
         *,
         owner: str | None = None,
@@ -225,12 +225,12 @@ class WrappedStore:
         limit: int = 50,
     ) -> tuple[RefusedStart, ...]:
         return await self._pass(
-            "listed_refusals",
-            lambda: self.inner.listed_refusals(owner=owner, agent_id=agent_id, before=before, limit=limit),
+            "list_refusals",
+            lambda: self.inner.list_refusals(owner=owner, agent_id=agent_id, before=before, limit=limit),
         )
 
-    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
-        return await self._pass("counted_runs", lambda: self.inner.counted_runs(wanted))
+    async def run_counts(self, where: CountFilter) -> RunCounts:
+        return await self._pass("run_counts", lambda: self.inner.run_counts(where))
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
         return await self._pass("waiting", lambda: self.inner.waiting(owner=owner, agent_id=agent_id))
@@ -238,9 +238,9 @@ class WrappedStore:
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
         return await self._pass("appends", lambda: self.inner.appends(session_id, after=after, limit=limit))
 
-    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+    async def read_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
         return await self._pass(
-            "kept_items", lambda: self.inner.kept_items(session_id, after=after, limit=limit)
+            "read_items", lambda: self.inner.read_items(session_id, after=after, limit=limit)
         )
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:

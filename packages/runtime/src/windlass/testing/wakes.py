@@ -16,15 +16,16 @@ from typing import Final, cast
 
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
-from windlass.ports.store import Standing
+from windlass.ports.journal import Standing
 from windlass.ports.wakes import Wakes
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.handle import RunHandle
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.runs import RunHandle
 from windlass.testing.models import ScriptedModel, by_history, call, say
 from windlass.tools import ToolContext, tool
 from windlass_harness.record import Record
 from windlass_protocol import RunStatus
+from windlass_protocol.generated.records import ActionResult, RunCompleted
 
 WAKE_CASES: Final = ("kill", "stop", "park", "upgrade", "cancel", "lost", "duplicate", "restart")
 """The cases of `check_wakes`: SIGKILL of a worker; SIGSTOP of a worker and its return; a session that parks;
@@ -117,7 +118,7 @@ class _Kit:
 
     async def hurt(self, api: AgentRuntime, name: str, number: signal.Signals) -> RunHandle[object]:
         """Send a signal to the worker that drives a session, in the middle of a call."""
-        handle = await api.start("holder", name, session_id=name, run_id=name)
+        handle = await api.start_run("holder", name, session_id=name, run_id=name)
         pid = await self._wait_for_call(name)
         os.kill(pid, number)
         if number is signal.SIGKILL:
@@ -130,8 +131,8 @@ class _Kit:
         result = await handle.wait(timeout=GUARD_S)
         assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
         records = await _records(api, name)
-        results = [record for record in records if record.type == "action.result"]
-        ends = [record for record in records if record.type == "run.completed"]
+        results = [record for record in records if record.type == ActionResult.TYPE]
+        ends = [record for record in records if record.type == RunCompleted.TYPE]
         assert len(results) == len(ends) == 1, f"{name}: {len(results)} results, {len(ends)} ends"
         assert results[0].epoch != records[0].epoch, f"{name}: the first owner wrote the result"
         return results[0]
@@ -165,7 +166,7 @@ class _Kit:
 
     async def check_cancelled(self, api: AgentRuntime) -> None:
         """A run that another process drives is cancelled."""
-        handle = await api.start("holder", "cancel", session_id="cancel", run_id="cancel")
+        handle = await api.start_run("holder", "cancel", session_id="cancel", run_id="cancel")
         await self._wait_for_call("cancel")
         await api.cancel_run("cancel")
         result = await handle.wait(timeout=GUARD_S)
@@ -178,8 +179,8 @@ class _Kit:
 
     async def check_duplicated(self, api: AgentRuntime) -> None:
         """Many wakes of one session have the effect of one, during its drive and after."""
-        engine = api.ports.wakes
-        handle = await api.start("holder", "duplicate", session_id="duplicate", run_id="duplicate")
+        engine = api.core.ports.wakes
+        handle = await api.start_run("holder", "duplicate", session_id="duplicate", run_id="duplicate")
         await self._wait_for_call("duplicate")
         for _ in range(_WAKES if engine is not None else 0):
             cast("Wakes", engine).wake("duplicate")
@@ -193,7 +194,7 @@ class _Kit:
 
     async def check_restarted(self, api: AgentRuntime, restart: Callable[[], Awaitable[None]]) -> None:
         """The engine goes away and comes back, during a drive and while a session is parked."""
-        handle = await api.start("holder", "restart", session_id="restart", run_id="restart")
+        handle = await api.start_run("holder", "restart", session_id="restart", run_id="restart")
         await self._wait_for_call("restart")
         await self._wait(api, "restart-parked")
         await restart()
@@ -208,7 +209,9 @@ class _Kit:
 
     async def _run(self, api: AgentRuntime, name: str) -> None:
         self._let_go(name)
-        result = await (await api.start("holder", name, session_id=name, run_id=name)).wait(timeout=GUARD_S)
+        result = await (await api.start_run("holder", name, session_id=name, run_id=name)).wait(
+            timeout=GUARD_S
+        )
         assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
 
     async def _run_with_answer(self, api: AgentRuntime, name: str) -> None:
@@ -219,8 +222,8 @@ class _Kit:
 
     async def _wait(self, api: AgentRuntime, name: str) -> None:
         """Start a run that asks; return once its session is parked."""
-        await api.start("asker", name, session_id=name, run_id=name)
-        store = api.ports.store
+        await api.start_run("asker", name, session_id=name, run_id=name)
+        store = api.core.ports.store
         assert store is not None, "it was opened on one"
         async with asyncio.timeout(GUARD_S):
             while True:
@@ -230,7 +233,7 @@ class _Kit:
                 await _CLOCK.sleep(_LOOK_S)
 
     async def _answer(self, api: AgentRuntime, name: str) -> None:
-        (request,) = await api.run_requests(name)
+        (request,) = await api.handle(name).open_requests()
         await api.handle(name).answer(request.request_id, "approve")
 
     async def _end(self, pid: int) -> None:

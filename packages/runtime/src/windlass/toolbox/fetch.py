@@ -27,7 +27,6 @@ from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from httpcore2 import AsyncNetworkStream
@@ -38,7 +37,7 @@ Dial = Callable[[str, int], "Awaitable[AsyncNetworkStream]"]
 
 
 @sealed
-class Reply:
+class HttpReply:
     """The response of a server, before it is decompressed."""
 
     status: int
@@ -78,17 +77,17 @@ _TEXTUAL: Final = frozenset(
         "image/svg+xml",
     }
 )
-_META: Final = lazy_pattern(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_META: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 META_BYTES_MAX: Final = 1_024
 """Bytes at the start of a page in which its encoding is searched."""
-_CHARSET: Final = lazy_pattern(
+_CHARSET: Final = re.compile(
     r"utf[-_]?8(?:-sig)?|utf[-_]?16(?:[-_]?[lb]e)?|ascii|iso8859-\d+|cp(?:125\d|437|850|866|874|932|949)|koi8-[rtu]"
     r"|gb2312|gbk|gb18030|big5(?:hkscs)?|shift_jis|euc_(?:jp|kr)|iso2022_(?:jp|kr)|mac-roman|tis-620"
 )
 """Python names of codecs that only decode bytes to characters."""
 
 
-def page_text(reply: Reply, url: str) -> str:
+def page_text(reply: HttpReply, url: str) -> str:
     """Return the text of a page.
 
     Raises:
@@ -97,7 +96,7 @@ def page_text(reply: Reply, url: str) -> str:
     header = Message()
     header["content-type"] = reply.headers.get("content-type") or "unknown/unknown"
     kind = header.get_content_type()
-    body = unpacked(reply.body, reply.headers.get("content-encoding", ""))
+    body = unpack(reply.body, reply.headers.get("content-encoding", ""))
     if not _is_textual(kind, body):
         raise ToolFailed(f"the page is not text: {len(body):,} bytes of {kind[:80]}")
     text = body.decode(_charset(header.get_param("charset"), body), "replace").removeprefix("\ufeff")
@@ -105,7 +104,7 @@ def page_text(reply: Reply, url: str) -> str:
     return html_text(text, url) if is_html else text
 
 
-def unpacked(body: bytes, encoding: str) -> bytes:
+def unpack(body: bytes, encoding: str) -> bytes:
     """Return a decompressed body, at most of the size limit.
 
     Raises:
@@ -139,12 +138,12 @@ def _is_textual(kind: str, body: bytes) -> bool:
     return (is_named or kind == "unknown/unknown") and encoding_of(body) is not None
 
 
-def _charset(given: object, body: bytes) -> str:
+def _charset(content_type: object, body: bytes) -> str:
     from_bom = encoding_of(body) or "utf-8"
     if from_bom != "utf-8":
         return from_bom
-    named = _META.search(body[:META_BYTES_MAX])
-    for name in (given, named and named[1].decode("ascii")):
+    declared = _META.search(body[:META_BYTES_MAX])
+    for name in (content_type, declared and declared[1].decode("ascii")):
         codec = _codec(name)
         if codec is not None:
             return codec
@@ -156,12 +155,12 @@ def _codec(name: object) -> str | None:
     if not isinstance(name, str) or len(name) > 40:
         return None
     try:
-        found = codecs.lookup(name).name
+        codec_name = codecs.lookup(name).name
     except (LookupError, ValueError):
         return None
-    if found == "iso8859-1":
+    if codec_name == "iso8859-1":
         return "cp1252"  # as browsers do: pages labelled with these names are written in cp1252
-    return found if _CHARSET.fullmatch(found) else None
+    return codec_name if _CHARSET.fullmatch(codec_name) else None
 
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -204,7 +203,7 @@ def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
     return web_fetch.with_options(is_outbound=True, reads="untrusted")
 
 
-def _getter() -> Callable[..., Awaitable[Reply]]:
+def _getter() -> Callable[..., Awaitable[HttpReply]]:
     # Its dependency is an extra, so it is imported when the tool is created.
     try:
         return import_module("windlass.toolbox.web_connect").get
@@ -212,7 +211,7 @@ def _getter() -> Callable[..., Awaitable[Reply]]:
         raise wrong(f"web_fetch needs an optional dependency: {install_hint('web')}") from None
 
 
-async def fetch(target: Target, get: Callable[[Target], Awaitable[Reply]]) -> tuple[Target, Reply]:
+async def fetch(target: Target, get: Callable[[Target], Awaitable[HttpReply]]) -> tuple[Target, HttpReply]:
     """Fetch a page and follow redirects; every redirect is checked like the first URL.
 
     Raises:

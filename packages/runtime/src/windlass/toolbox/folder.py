@@ -90,7 +90,7 @@ def outside(path: str) -> ToolFailed:
 
 def shown_path(path: str) -> str:
     """Return a path for a message: on one line, and cut."""
-    text = "".join(one if one.isprintable() else "\ufffd" for one in path[:200])
+    text = "".join(char if char.isprintable() else "\ufffd" for char in path[:200])
     return repr(text + ("…" if len(path) > 200 else ""))
 
 
@@ -119,7 +119,7 @@ _FILE_FLAGS: Final = (
 
 
 @sealed
-class Place:
+class PathTarget:
     """The target of a path: a name in an open folder."""
 
     parent: int
@@ -150,9 +150,9 @@ class Folder:
             real = Path(path).resolve(strict=True)
             status = real.stat()
         except (OSError, RuntimeError, ValueError):
-            raise wrong("the folder of a workspace must exist; create it first") from None
+            raise wrong(f"the folder of a workspace must exist, found no {path}; create it first") from None
         if not stat.S_ISDIR(status.st_mode):
-            raise wrong("the path of a workspace is not a folder")
+            raise wrong(f"the folder of a workspace must be one, found another kind of file at {path}")
         self.path: Final = str(real)
         self._identity = status.st_dev, status.st_ino
         self._allows_hard_links = allows_hard_links
@@ -174,8 +174,8 @@ class Folder:
         return handle
 
     @contextmanager
-    def walk(self, path: str, *, is_writing: bool = False) -> Generator[Place]:
-        """Walk a path and hold its target; see `Place`.
+    def walk(self, path: str, *, is_writing: bool = False) -> Generator[PathTarget]:
+        """Walk a path and hold its target; see `PathTarget`.
 
         With `is_writing`, missing folders are created, and Git's own folder is refused.
 
@@ -187,11 +187,11 @@ class Folder:
         try:
             yield walk.go()
         except OSError as error:
-            raise told(error, path) from None
+            raise failure_of(error, path) from None
         finally:
             walk.close()
 
-    def open_file(self, place: Place) -> int:
+    def open_file(self, place: PathTarget) -> int:
         """Return a handle to read a regular file; the caller closes it.
 
         Fifos, devices and sockets are refused without opening them.
@@ -233,7 +233,7 @@ def open_folder(name: str, parent: int) -> int:
     return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
 
 
-def told(error: OSError, path: str) -> ToolFailed:
+def failure_of(error: OSError, path: str) -> ToolFailed:
     """Return the error of a file system failure, for the model."""
     reasons = {
         ENOENT: "is not there",
@@ -260,7 +260,7 @@ class _Walk:
     names: list[str] = field(default_factory=list[str])
     links: int = 0
 
-    def go(self) -> Place:
+    def go(self) -> PathTarget:
         while self.pending:
             name = self.pending.popleft()
             if name == "..":
@@ -275,8 +275,8 @@ class _Walk:
             if status is None or not self._enter(name, status):
                 if not is_last:
                     raise ToolFailed(f"{shown_path(self.path)} goes through something that is not a folder")
-                return Place(self.handles[-1], name, "/".join([*self.names, name]), status)
-        return Place(self.handles[-1], "", "/".join(self.names), os.fstat(self.handles[-1]))
+                return PathTarget(self.handles[-1], name, "/".join([*self.names, name]), status)
+        return PathTarget(self.handles[-1], "", "/".join(self.names), os.fstat(self.handles[-1]))
 
     def close(self) -> None:
         for handle in self.handles:
@@ -338,7 +338,7 @@ class Kind(StrEnum):
 
 
 @sealed
-class Entry:
+class FolderEntry:
     """A name that a search visits."""
 
     parent: int
@@ -357,21 +357,21 @@ class Search:
     is_cut: bool = False
     """Whether the limits cut the walk off."""
 
-    def entries(self, place: Place) -> Iterator[Entry]:
+    def entries(self, place: PathTarget) -> Iterator[FolderEntry]:
         """Yield the entries of a folder and of its subfolders, by name."""
         prefix = f"{place.path}/" if place.path else ""
         yield from self._inside(place.parent, prefix, level=0)
 
-    def _inside(self, handle: int, prefix: str, *, level: int) -> Iterator[Entry]:
-        for name, kind in self._listed(handle):
+    def _inside(self, handle: int, prefix: str, *, level: int) -> Iterator[FolderEntry]:
+        for name, kind in self._entries(handle):
             if self.is_cancelled():
                 raise ToolFailed("the search was stopped")
             self.seen += 1
-            yield Entry(handle, name, prefix + name, kind)
+            yield FolderEntry(handle, name, prefix + name, kind)
             if kind is Kind.FOLDER and name not in IGNORED:
                 yield from self._below(handle, name, prefix, level=level + 1)
 
-    def _below(self, parent: int, name: str, prefix: str, *, level: int) -> Iterator[Entry]:
+    def _below(self, parent: int, name: str, prefix: str, *, level: int) -> Iterator[FolderEntry]:
         if level > WALK_LEVELS_MAX:
             self.is_cut = True
             return
@@ -384,14 +384,14 @@ class Search:
         finally:
             os.close(handle)
 
-    def _listed(self, handle: int) -> list[tuple[str, Kind]]:
+    def _entries(self, handle: int) -> list[tuple[str, Kind]]:
         room = WALK_ENTRIES_MAX - self.seen
         with os.scandir(handle) as entries:
-            found = [(entry.name, _kind(entry)) for entry in islice(entries, max(0, room) + 1)]
-        if len(found) > room:
+            listed = [(entry.name, _kind(entry)) for entry in islice(entries, max(0, room) + 1)]
+        if len(listed) > room:
             self.is_cut = True
-            del found[room:]
-        return sorted(found)
+            del listed[room:]
+        return sorted(listed)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
@@ -418,11 +418,11 @@ class Marks:
         self._folder = folder
         self._place = sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
-    def seen(self, state: SessionValues, path: str) -> str | None:
+    def digest_of(self, state: SessionValues, path: str) -> str | None:
         """Return the hash of the content of a file that the session saw last."""
         mark = state.get(self._key(path))
-        found = mark.get("sha256") if isinstance(mark, dict) else None
-        return found if isinstance(found, str) else None
+        digest = mark.get("sha256") if isinstance(mark, dict) else None
+        return digest if isinstance(digest, str) else None
 
     def note(self, state: ToolState, path: str, *, digest: str) -> None:
         """Remember the content of a file that the session has seen."""
@@ -431,8 +431,8 @@ class Marks:
             return
         # Removed first, so that it becomes the newest.
         state.pop(key, None)
-        known = [one for one in state if one.startswith(PREFIX)]
-        for old in known[: len(known) + 1 - MARKS_MAX] if len(known) >= MARKS_MAX else ():
+        paths = [path for path in state if path.startswith(PREFIX)]
+        for old in paths[: len(paths) + 1 - MARKS_MAX] if len(paths) >= MARKS_MAX else ():
             del state[old]
         state.keep_own(key, mark)
 

@@ -9,7 +9,7 @@ from windlass.ports.sandbox import SandboxAccess, SandboxFailed
 from windlass.toolbox.folder import parts_of
 from windlass.toolbox.limits import SENT_FILES_MAX
 from windlass.toolbox.read import PathText
-from windlass.toolbox.shell import Place
+from windlass.toolbox.shell import ToolPlace
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
 
@@ -17,7 +17,7 @@ _Paths = Annotated[list[PathText], Field(min_length=1, max_length=SENT_FILES_MAX
 _Files = Annotated[dict[PathText, str], Field(min_length=1, max_length=SENT_FILES_MAX)]
 
 
-def send_files_tool(place: Place) -> Tool[..., object]:
+def send_files_tool(place: ToolPlace) -> Tool[..., object]:
     """Return the tool that hands files over."""
 
     @tool(mode="read")
@@ -38,7 +38,7 @@ def send_files_tool(place: Place) -> Tool[..., object]:
     return send_files.with_options(is_outbound=False)
 
 
-def fetch_files_tool(place: Place) -> Tool[..., object]:
+def fetch_files_tool(place: ToolPlace) -> Tool[..., object]:
     """Return the tool that gets files that were handed over."""
 
     @tool(mode="safe_write", effect="idempotent")
@@ -50,7 +50,7 @@ def fetch_files_tool(place: Place) -> Tool[..., object]:
         """
         own, sandbox = _own(ctx), await place.sandbox(ctx)
         try:
-            sizes = [await own.fetch(sandbox, one, _inside(path)) for path, one in files.items()]
+            sizes = [await own.fetch(sandbox, own_path, _inside(path)) for path, own_path in files.items()]
         except SandboxFailed as error:
             raise ToolFailed(str(error)) from None
         return f"got {len(sizes):,} files, {sum(sizes):,} bytes"

@@ -11,7 +11,6 @@ from typing import Final
 from urllib.parse import urljoin
 
 from windlass_protocol.frozen import mutable
-from windlass_protocol.lazy import lazy_pattern
 
 _DROPPED: Final = frozenset(
     {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"}
@@ -25,13 +24,13 @@ _BLOCKS: Final = frozenset(
     "tfoot thead title tr ul".split()
 )
 _MARKED: Final = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
-_NAME: Final = lazy_pattern(r"/?[A-Za-z][A-Za-z0-9:-]{0,40}")
-_HREF: Final = lazy_pattern(
+_NAME: Final = re.compile(r"/?[A-Za-z][A-Za-z0-9:-]{0,40}")
+_HREF: Final = re.compile(
     r"""\shref\s*=\s*(?:"([^"]{0,2000})"|'([^']{0,2000})'|([^\s"'>]{1,2000}))""", re.IGNORECASE
 )
-_ALT: Final = lazy_pattern(r"""\salt\s*=\s*(?:"([^"]{1,500})"|'([^']{1,500})')""", re.IGNORECASE)
-_BLANKS: Final = lazy_pattern(r"[ \t\r\n\f\v\u00a0]+")
-_GAPS: Final = lazy_pattern(r"\n{3,}")
+_ALT: Final = re.compile(r"""\salt\s*=\s*(?:"([^"]{1,500})"|'([^']{1,500})')""", re.IGNORECASE)
+_BLANKS: Final = re.compile(r"[ \t\r\n\f\v\u00a0]+")
+_GAPS: Final = re.compile(r"\n{3,}")
 ATTRIBUTES_CHARS_MAX: Final = 8_192
 """Characters of the attributes of one tag that are inspected."""
 _PIECE_CHARS: Final = 65_536
@@ -50,10 +49,10 @@ def html_text(page: str, url: str) -> str:
         start = page.find("<", at)
         if start < 0:
             text.words(page[at:])
-            return text.finished()
+            return text.finish()
         text.words(page[at:start])
         at = _markup(page, start, text)
-    return f"{text.finished()}\n\n[the page has more than {MARKS_MAX:,} tags; the rest is left out]"
+    return f"{text.finish()}\n\n[the page has more than {MARKS_MAX:,} tags; the rest is left out]"
 
 
 def _markup(page: str, start: int, text: "_Text") -> int:
@@ -62,13 +61,13 @@ def _markup(page: str, start: int, text: "_Text") -> int:
         return _behind(page, "-->", start + 4)
     if page.startswith(("<!", "<?"), start):
         return _behind(page, ">", start + 2)
-    named = _NAME.match(page, start + 1)
-    if named is None:
+    name_match = _NAME.match(page, start + 1)
+    if name_match is None:
         text.words("<")
         return start + 1
-    end = _tag_end(page, named.end())
-    name = named[0].lower()
-    text.tag(name, page[named.end() : min(end, named.end() + ATTRIBUTES_CHARS_MAX)])
+    end = _tag_end(page, name_match.end())
+    name = name_match[0].lower()
+    text.tag(name, page[name_match.end() : min(end, name_match.end() + ATTRIBUTES_CHARS_MAX)])
     if name not in _RAW:
         return end
     # Only its own end tag ends it; the page is searched once for each element, from its start.
@@ -81,7 +80,7 @@ def _behind(page: str, mark: str, start: int) -> int:
     return len(page) if end < 0 else end + len(mark)
 
 
-_TAG: Final = lazy_pattern(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
+_TAG: Final = re.compile(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
 
 
 def _tag_end(page: str, start: int) -> int:
@@ -111,16 +110,16 @@ class _Text:
     def words(self, raw: str) -> None:
         if self.dropped or not raw:
             return
-        words = _unescaped(raw)
-        self.has_link_words |= not words.isspace()
+        text = _unescape(raw)
+        self.has_link_words |= not text.isspace()
         if self.is_preformatted:
-            self.parts.append(words)
+            self.parts.append(text)
             return
-        words = _join_blanks(words)
-        if words == " " and (not self.parts or self.parts[-1].endswith((" ", "\n"))):
+        text = _join_blanks(text)
+        if text == " " and (not self.parts or self.parts[-1].endswith((" ", "\n"))):
             return
         is_fresh = not self.parts or self.parts[-1].endswith(("\n", " "))
-        self.parts.append(words.removeprefix(" ") if is_fresh else words)
+        self.parts.append(text.removeprefix(" ") if is_fresh else text)
 
     def tag(self, name: str, attributes: str) -> None:
         is_end = name.startswith("/")
@@ -152,12 +151,12 @@ class _Text:
 
     def _link(self, attributes: str, *, is_end: bool) -> None:
         if self.link and self.has_link_words:
-            self.parts.append(f" <{_joined(self.url, self.link)}>")
+            self.parts.append(f" <{_join(self.url, self.link)}>")
         target = "" if is_end else _value(_HREF, attributes)
         self.link = "" if target.startswith(("#", "javascript:", "data:")) else target
         self.has_link_words = False
 
-    def finished(self) -> str:
+    def finish(self) -> str:
         lines = "".join(self.parts).replace("\r\n", "\n").split("\n")
         return _GAPS.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()
 
@@ -176,18 +175,18 @@ def _join_blanks(text: str) -> str:
 
 
 def _value(pattern: re.Pattern[str], attributes: str) -> str:
-    found = pattern.search(attributes)
-    return "" if found is None else _unescaped(next(filter(None, found.groups()), "")).strip()
+    match = pattern.search(attributes)
+    return "" if match is None else _unescape(next(filter(None, match.groups()), "")).strip()
 
 
-def _joined(url: str, target: str) -> str:
+def _join(url: str, target: str) -> str:
     try:
         return urljoin(url, target)
     except ValueError:
         return target
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     try:
         return unescape(text)
     except ValueError:  # a character reference with thousands of digits

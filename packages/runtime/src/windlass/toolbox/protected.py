@@ -65,7 +65,9 @@ def plain_name(name: str) -> str:
     Case, compatibility characters, invisible characters, streams of NTFS, and dots and blanks at the end make
     no difference there.
     """
-    plain = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
+    plain = "".join(
+        char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf"
+    )
     return plain.casefold().partition(":")[0].rstrip(" .")
 
 

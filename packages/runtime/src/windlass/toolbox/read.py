@@ -192,7 +192,7 @@ def read_excerpt(folder: Folder, path: str, *, window: Window, is_cancelled: Cal
             raise ToolFailed(f"{shown_path(path)} is not text ({size:,} bytes of binary data)") from None
         finally:
             os.close(handle)
-        return Excerpt(_shown(window, total), place.path, digest.text if total is not None else None)
+        return Excerpt(_window_text(window, total), place.path, digest.text if total is not None else None)
 
 
 class Digest:
@@ -218,7 +218,7 @@ class Digest:
         return None if self.size > MARKED_FILE_BYTES_MAX else self._hash.hexdigest()
 
 
-def _shown(window: Window, total: int | None) -> str:
+def _window_text(window: Window, total: int | None) -> str:
     if total == 0:
         return "[the file is empty]"
     if total is not None and window.first > total:
@@ -226,8 +226,8 @@ def _shown(window: Window, total: int | None) -> str:
     shown = [f"{window.first + at:>6}\t{line}" for at, line in enumerate(window.lines)]
     last = window.first + len(window.lines) - 1
     if window.is_full:
-        known = "more" if total is None else f"{total:,} in all"
-        shown.append(f"[lines {window.first:,} to {last:,}, {known}; go on with offset={last + 1}]")
+        total_text = "more" if total is None else f"{total:,} in all"
+        shown.append(f"[lines {window.first:,} to {last:,}, {total_text}; go on with offset={last + 1}]")
     if window.has_returns:
         shown.append("[the lines end with CR LF]")
     if window.has_lost:
@@ -235,7 +235,7 @@ def _shown(window: Window, total: int | None) -> str:
     return "\n".join(shown)
 
 
-class Listing:
+class FolderListing:
     """Lines of one result, up to the output limits."""
 
     def __init__(self) -> None:

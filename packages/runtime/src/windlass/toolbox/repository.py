@@ -7,13 +7,13 @@ not a wall: a file may be replaced between this check and the read.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from windlass.toolbox.folder import shown_path
-from windlass_protocol.lazy import lazy_pattern
 
 _FILE_BYTES_MAX: Final = 65_536
 _GITDIR: Final = "gitdir:"
@@ -21,9 +21,10 @@ _NOT_READ: Final = frozenset({"hooks", "lfs"})
 """Folders in `.git` of which safe reads use nothing."""
 ENTRIES_MAX: Final = 200_000
 """Files and folders of one repository that are looked at."""
-_SETTING: Final = lazy_pattern(r"(?im)(?:^|\])\s*(?:worktree|refstorage)[ \t]*=(?:.*://)?(.*)$")
+_SETTING: Final = re.compile(r"(?im)(?:^|\])\s*(?:worktree|refstorage)[ \t]*=(?:.*://)?(.*)$")
 """Where the files are, and, since git 2.54, the references."""
-_INCLUDE: Final = lazy_pattern(r"(?i)\[\s*include")
+_INCLUDE: Final = re.compile(r"(?i)\[\s*include")
+_HEAD: Final = re.compile(r"ref:\s*refs/|[0-9a-f]{40}")
 _LEADS: Final = "leads to"
 _BORROWS: Final = "takes objects, as one made by git clone --shared does, from"
 
@@ -32,20 +33,57 @@ def stray_place(folder: str, root: str, is_secret: Callable[[str], bool]) -> str
     """Say where git in a folder of `root` reads from outside of it, or from credentials; None if it does not.
 
     Both paths are real; `is_secret` gets paths relative to `root`. A repository above `root` is that of its
-    owner. So is one that names this folder, as that of a linked work tree or of a submodule does.
+    owner, see `begins_above`. So is one that names this folder, as that of a linked work tree or of a
+    submodule does.
     """
-    top = folder
-    while not os.path.lexists(os.path.join(top, ".git")):
-        if top == root or not _is_inside(top, root):
-            return None
-        top = os.path.dirname(top)
-    if not _is_inside(top, root):
-        return None
+    # Git passes over a `.git` that is no repository, so each one up to `root` counts.
+    for top in _folders_up_to(folder, root):
+        if os.path.lexists(os.path.join(top, ".git")):
+            stray = _stray_place(top, root, is_secret)
+        else:
+            # Git before 2.38 takes it, with all that its files name.
+            stray = "has no files of its own (bare)" if _is_repository(top) else None
+        if stray is not None:
+            return stray
+    return None
+
+
+def begins_above(folder: str, root: str) -> bool:
+    """Say whether the repository of a folder of `root` has files outside of `root`. Both paths are real."""
+    for top in _folders_up_to(folder, root):
+        dot = os.path.join(top, ".git")
+        # What a file or a link names was looked at; git goes no further, and fails if it is no repository.
+        if os.path.isfile(dot) or _is_repository(dot):
+            return False
+    return any(
+        os.path.lexists(os.path.join(top, ".git")) for top in _folders_up_to(os.path.dirname(root), os.sep)
+    )
+
+
+def _is_repository(folder: str) -> bool:
+    """Say whether git takes a folder for its own; not if that is in doubt."""
+    head = os.path.join(folder, "HEAD")
+    text = f"ref: {os.readlink(head)}" if os.path.islink(head) else _text(head)
+    common = os.path.join(folder, _text(os.path.join(folder, "commondir")).strip())
+    return _HEAD.match(text) is not None and all(
+        os.access(os.path.join(common, name), os.X_OK) for name in ("objects", "refs")
+    )
+
+
+def _folders_up_to(folder: str, root: str) -> Iterator[str]:
+    while _is_inside(folder, root):
+        yield folder
+        if folder == os.path.dirname(folder):
+            return
+        folder = os.path.dirname(folder)
+
+
+def _stray_place(top: str, root: str, is_secret: Callable[[str], bool]) -> str | None:
     dot = os.path.join(top, ".git")
     place = os.path.realpath(dot)
     if os.path.isfile(place):
-        named = _text(place).strip().removeprefix(_GITDIR).strip()
-        place = os.path.realpath(os.path.join(os.path.dirname(place), named))
+        target = _text(place).strip().removeprefix(_GITDIR).strip()
+        place = os.path.realpath(os.path.join(os.path.dirname(place), target))
     if not _is_inside(place, root):
         back = os.path.join(place, _text(os.path.join(place, "gitdir")).strip() or "-")
         names = [back, *(os.path.join(tree, ".git") for tree in _trees(place))]
@@ -68,7 +106,7 @@ def stray_place(folder: str, root: str, is_secret: Callable[[str], bool]) -> str
 
 
 def _above_git(path: str, root: str) -> str:
-    above = os.path.relpath(os.path.realpath(path), root).partition(".git/")[0]
+    above = f"{os.path.relpath(os.path.realpath(path), root)}/".partition(".git/")[0]
     return os.path.normpath(os.path.join(root, above))
 
 

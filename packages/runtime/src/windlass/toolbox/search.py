@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from windlass.limits import PATTERN_CHARS_MAX
-from windlass.toolbox.folder import FindFolder, Folder, Kind, Place, Search, shown_path
+from windlass.toolbox.folder import FindFolder, Folder, Kind, PathTarget, Search, shown_path
 from windlass.toolbox.limits import (
     GLOB_CHARS_MAX,
     GLOB_CHOICES_MAX,
@@ -26,15 +26,14 @@ from windlass.toolbox.limits import (
     SEARCH_TIMEOUT_MS,
     WALK_ENTRIES_MAX,
 )
-from windlass.toolbox.read import Listing, PathText, encoding_of
+from windlass.toolbox.read import FolderListing, PathText, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
 from windlass.tools.json_schema import matches, pattern_problem, weight
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.lazy import lazy_pattern
 
-_BRACES: Final = lazy_pattern(r"\{([^{}]*)\}")
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _Part = re.Pattern[str] | None
 """None is `**`: any number of folders."""
 
@@ -107,12 +106,12 @@ def _matches(parts: tuple[_Part, ...], names: list[str]) -> bool:
 
 def _with_skips(places: set[int], parts: tuple[_Part, ...]) -> set[int]:
     """Add the states after a `**` that matches nothing."""
-    found = set(places)
+    skipped = set(places)
     for at in sorted(places):
         while at < len(parts) and parts[at] is None:
             at += 1
-            found.add(at)
-    return found
+            skipped.add(at)
+    return skipped
 
 
 def glob_tool(folder_of: FindFolder) -> Tool[..., object]:
@@ -140,13 +139,13 @@ def glob_tool(folder_of: FindFolder) -> Tool[..., object]:
 
 def find(folder: Folder, path: str, *, pattern: str, is_cancelled: Callable[[], bool]) -> str:
     """Return the matching paths, one on a line; folders end with a slash."""
-    wanted, listing, search = path_pattern(pattern), Listing(), Search(is_cancelled)
+    pattern_match, listing, search = path_pattern(pattern), FolderListing(), Search(is_cancelled)
     with folder.walk(path) as place:
         if not place.is_folder:
             raise ToolFailed(f"{shown_path(path)} is not a folder; glob searches folders")
         start = len(place.path) + 1 if place.path else 0
         for entry in search.entries(place):
-            if wanted.matches(entry.path[start:]):
+            if pattern_match.matches(entry.path[start:]):
                 listing.add(entry.path + ("/" if entry.kind is Kind.FOLDER else ""))
             if listing.is_full:
                 break
@@ -217,21 +216,21 @@ def query_of(pattern: str, files: str | None = None, *, ignore_case: bool = Fals
 
 def search(folder: Folder, path: str, *, query: Query, is_cancelled: Callable[[], bool]) -> str:
     """Return the lines that match."""
-    found = _Found(folder, query, is_cancelled)
+    matches = _Found(folder, query, is_cancelled)
     walk = Search(is_cancelled)
     with folder.walk(path) as place:
         if not place.is_folder:
             handle = folder.open_file(place)
-            found.file(handle, place.path)
+            matches.file(handle, place.path)
         else:
             start = len(place.path) + 1 if place.path else 0
             for entry in walk.entries(place):
                 is_wanted = query.files is None or query.files.matches(entry.path[start:])
                 if entry.kind is Kind.FILE and is_wanted:
-                    found.entry(entry.parent, entry.name, entry.path)
-                if found.is_done:
+                    matches.entry(entry.parent, entry.name, entry.path)
+                if matches.is_done:
                     break
-    return found.text(walk)
+    return matches.text(walk)
 
 
 @mutable
@@ -241,7 +240,7 @@ class _Found:
     folder: Folder
     query: Query
     is_cancelled: Callable[[], bool]
-    listing: Listing = field(default_factory=Listing)
+    listing: FolderListing = field(default_factory=FolderListing)
     read: int = 0
     skipped: int = 0
     matched: int = 0
@@ -254,7 +253,7 @@ class _Found:
         """Search a file of a walk; a file that cannot be opened is counted."""
         try:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            handle = self.folder.open_file(Place(parent, name, path, status))
+            handle = self.folder.open_file(PathTarget(parent, name, path, status))
         except (OSError, ToolFailed):
             self.skipped += 1
             return

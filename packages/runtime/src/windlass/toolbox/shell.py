@@ -32,10 +32,12 @@ from windlass.toolbox.limits import (
     SEARCHED_NAMES_MAX,
     SECRET_NAMES_MAX,
 )
-from windlass.toolbox.repository import stray_place
+from windlass.toolbox.repository import begins_above, stray_place
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_harness.shell.credentials import is_secret
+from windlass_harness.shell.reads import read_of
 
 _HALF_BYTES: Final = OUTPUT_BYTES_MAX // 2
 _HALF_LINES: Final = OUTPUT_LINES_MAX // 2
@@ -63,29 +65,29 @@ class Streamed:
         now = self._now()
         if now - self._reported_at >= PROGRESS_INTERVAL_S:
             self._reported_at = now
-            self._report({"output": _decoded(chunk[-PROGRESS_CHARS_MAX:]), "bytes": self._size})
+            self._report({"output": _decode(chunk[-PROGRESS_CHARS_MAX:]), "bytes": self._size})
 
     def text(self) -> str:
         """Return the output, or its head and tail with a note about the gap."""
         tail = self._tail[-_HALF_BYTES:]
         if len(self._head) + len(tail) == self._size:
-            lines = _decoded(bytes(self._head + tail)).split("\n")
+            lines = _decode(bytes(self._head + tail)).split("\n")
             if len(lines) <= OUTPUT_LINES_MAX:
                 return "\n".join(lines)
             first, last = lines, lines
         else:
             # Cut at line ends: half a line could hold half a secret, which redaction would not recognise.
-            first = _decoded(bytes(self._head.rpartition(b"\n")[0] or self._head)).split("\n")
-            last = _decoded(bytes(tail.partition(b"\n")[2] or tail)).split("\n")
+            first = _decode(bytes(self._head.rpartition(b"\n")[0] or self._head)).split("\n")
+            last = _decode(bytes(tail.partition(b"\n")[2] or tail)).split("\n")
         gap = f"[… the middle is left out: {self._size:,} bytes in all …]"
         return "\n".join([*first[:_HALF_LINES], gap, *last[-_HALF_LINES:]])
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-class Place:
+class ToolPlace:
     """Where the tools of a workspace work: in its folder, or in that of the session's sandbox.
 
     If the agent has a sandbox, commands run in it and nowhere else.
@@ -130,8 +132,10 @@ class Place:
         return HostSandbox(path)
 
 
-def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]:
+def bash_tool(place: ToolPlace, environment: Mapping[str, str]) -> Tool[..., object]:
     """Return the tool that runs commands in a folder, with variables of the host application."""
+    # With it, programs take options after an operand for files: those that leave out credentials, too.
+    environment = {name: value for name, value in environment.items() if name != "POSIXLY_CORRECT"}
 
     # A little longer than the longest command: the command's own timeout comes first and keeps the output.
     @tool(mode="local", effect="once", timeout=COMMAND_TIMEOUT_S_MAX + 30)
@@ -160,7 +164,7 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
         result: dict[str, JsonValue] = {"exit_code": ended.exit_code, "output": output.text()}
         notes = [
             ended.reason,
-            _LEFT_OUT if text.startswith("left_out_of_") else "",
+            _LEFT_OUT if text != command and "\nleft_out_of_" in text else "",
             _ELSEWHERE if text != command and "(cd / && " in text else "",
         ]
         if any(notes):
@@ -171,7 +175,12 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
 
 
 _LEFT_OUT: Final = "files with names of credentials are left out; a command that names one asks a person"
-_ELSEWHERE: Final = "versions are asked outside of the folder, without its .python-version and the like"
+_ELSEWHERE: Final = (
+    "versions are asked outside of the folder, without its programs, .python-version and the like"
+)
+
+
+_ASK: Final = "name it with git --git-dir, so that a person is asked"
 
 
 def text_to_run(command: str, folder: Path) -> str:
@@ -180,9 +189,6 @@ def text_to_run(command: str, folder: Path) -> str:
     Raises:
         ToolFailed: a path of it leads to credentials or out of the folder.
     """
-    from windlass_harness.shell.credentials import is_secret  # noqa: PLC0415 - slow to import
-    from windlass_harness.shell.reads import read_of  # noqa: PLC0415 - slow to import
-
     read = read_of(command)
     if read is None:
         return command
@@ -191,6 +197,8 @@ def text_to_run(command: str, folder: Path) -> str:
         for base in path.folders:
             for name in _names(path.text, os.path.join(root, base), is_pattern=path.is_pattern):
                 written = os.path.join(root, base, name)
+                if path.is_late and not os.path.lexists(written):
+                    continue
                 target = os.path.realpath(written)
                 if path.shows_names_only and not os.path.isdir(target):
                     # The link itself is shown.
@@ -201,26 +209,32 @@ def text_to_run(command: str, folder: Path) -> str:
                 # A name of git may be that of a branch: there is no such file.
                 if not path.shows_names_only and os.path.lexists(target) and is_secret(inside):
                     raise _refusal(name, f"is {shown_path(inside)}, which has the name of credentials")
-    for repository in read.repositories:
-        stray = stray_place(os.path.realpath(os.path.join(root, repository)), root, is_secret)
+    repositories = {os.path.realpath(os.path.join(root, folder)) for folder in read.repositories}
+    for repository in repositories:
+        stray = stray_place(repository, root, is_secret)
         if stray is not None:
-            raise ToolFailed(
-                f"the repository of this folder {stray}; "
-                "name it with git --git-dir, so that a person is asked"
-            )
+            raise ToolFailed(f"the repository of this folder {stray}; {_ASK}")
+    is_below_top = any(begins_above(repository, root) for repository in repositories)
+    if is_below_top and read.from_top:
+        raise ToolFailed(
+            f"the repository of this folder begins above the workspace, and {shown_path(read.from_top[0])} "
+            f"names a path from its top: write COMMIT:./PATH for one in this folder; {_ASK}"
+        )
     folders = [
         os.path.join(root, base, name)
         for path in read.searches
         for base in path.folders
         for name in _names(path.text, os.path.join(root, base), is_pattern=path.is_pattern)
     ]
-    return read.text_without(_secret_names(folders, root))
+    names, has_unseen = _secret_names(folders, root)
+    return read.text_without(names, has_unseen=has_unseen, is_below_top=is_below_top)
 
 
-def _secret_names(folders: list[str], root: str) -> list[str]:
-    """Return the names of files below folders that are, by their paths, those of credentials."""
-    from windlass_harness.shell.credentials import LEFT_OUT_WORDS, is_secret  # noqa: PLC0415 - slow to import
+def _secret_names(folders: list[str], root: str) -> tuple[list[str], bool]:
+    """Return the names of files below folders that are, by their paths, those of credentials.
 
+    Also return whether there are too many files to look at each of them.
+    """
     names: set[str] = set()
     count = 0
     for folder in dict.fromkeys(map(os.path.realpath, folders)):
@@ -235,18 +249,18 @@ def _secret_names(folders: list[str], root: str) -> list[str]:
                     f"more than {SECRET_NAMES_MAX:,} names are those of credentials; search further below"
                 )
             if count > SEARCHED_NAMES_MAX:
-                # Too many to look at each: patterns leave out what has such words, and more.
-                return [*sorted(names), *LEFT_OUT_WORDS]
-    return sorted(names)
+                return sorted(names), True
+    return sorted(names), False
 
 
 def _names(text: str, base: str, *, is_pattern: bool) -> list[str]:
     """Return the names that a path stands for in a folder: all that bash may make of a pattern."""
     if not is_pattern:
         return [text]
-    # Quotes are gone, so brackets may be plain characters: their part of the name is taken for anything.
-    pattern = "/".join("*" if "[" in part else part for part in text.split("/"))
-    if sum("*" in part or "?" in part for part in pattern.split("/")) > PATTERN_FOLDERS_MAX:
+    # Quotes are gone, so brackets may be plain characters: their part of the name is taken for anything. A
+    # question mark may be one byte of a letter, so it is taken for any number of letters.
+    pattern = "/".join("*" if "[" in part else part.replace("?", "*") for part in text.split("/"))
+    if sum("*" in part for part in pattern.split("/")) > PATTERN_FOLDERS_MAX:
         raise ToolFailed(f"{shown_path(text)} goes through too many folders; name one of them")
     names = list(islice(iglob(pattern, root_dir=base), PATTERN_NAMES_MAX + 1))
     if len(names) > PATTERN_NAMES_MAX:

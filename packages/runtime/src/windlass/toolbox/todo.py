@@ -53,7 +53,7 @@ def todo_tool() -> Tool[..., object]:
             _check(items)
             value = cast(JsonValue, _ITEMS.dump_python(items, mode="json"))
             ctx.state.keep_own(STATE_KEY, value)
-        return _shown(_items(ctx.state)) or "the list is empty"
+        return _list_text(_items(ctx.state)) or "the list is empty"
 
     return todo.with_options(is_outbound=False, on_compaction=_reminder)
 
@@ -66,12 +66,12 @@ def todo_reminder(state: Mapping[str, JsonValue]) -> str | None:
     items = _items(state)
     if all(item.status is TodoStatus.DONE for item in items):
         return None
-    return f"Your to-do list as it stands:\n{_shown(items)}"
+    return f"Your to-do list as it stands:\n{_list_text(items)}"
 
 
 def _reminder(context: CompactionContext) -> list[str]:
-    words = todo_reminder(context.state)
-    return [] if words is None else [words]
+    text = todo_reminder(context.state)
+    return [] if text is None else [text]
 
 
 def _items(state: Mapping[str, JsonValue]) -> list[TodoItem]:
@@ -87,5 +87,5 @@ def _check(items: list[TodoItem]) -> None:
         raise ToolFailed(f"duplicate item id {twice[0]!r}; give each item its own")
 
 
-def _shown(items: list[TodoItem]) -> str:
+def _list_text(items: list[TodoItem]) -> str:
     return "\n".join(f"{_BOXES[item.status]} {item.id}: {' '.join(item.text.split())}" for item in items)

@@ -11,7 +11,7 @@ from typing import Final, cast
 import httpcore2
 
 from windlass.addresses import Target, check_public
-from windlass.toolbox.fetch import Network, Reply
+from windlass.toolbox.fetch import HttpReply, Network
 from windlass.toolbox.limits import ADDRESSES_MAX, BODY_BYTES_MAX, CONNECT_TIMEOUT_S
 from windlass.tools import ToolFailed
 
@@ -24,7 +24,7 @@ _HEADERS: Final = (
 )
 
 
-async def get(target: Target, network: Network) -> Reply:
+async def get(target: Target, network: Network) -> HttpReply:
     """Send one request; redirects are returned like any other response.
 
     Raises:
@@ -71,11 +71,11 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             try:
-                found = await self._network.resolve(host, port)
+                addresses = await self._network.resolve(host, port)
             except OSError:
                 raise ToolFailed("the host name cannot be resolved", retryable=True) from None
             dial = self._network.dial or _dial
-        for address in check_public(found)[:ADDRESSES_MAX]:
+        for address in check_public(addresses)[:ADDRESSES_MAX]:
             try:
                 return await dial(address, port)
             except (OSError, httpcore2.NetworkError, httpcore2.TimeoutException):
@@ -89,16 +89,16 @@ async def _dial(address: str, port: int) -> httpcore2.AsyncNetworkStream:
     return await backend.connect_tcp(address, port, timeout=CONNECT_TIMEOUT_S)
 
 
-async def _read(response: httpcore2.Response) -> Reply:
+async def _read(response: httpcore2.Response) -> HttpReply:
     headers: dict[str, str] = {}
     for name, value in response.headers:
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1").strip())
     if 300 <= response.status < 400:
         # The body of a redirect is not used.
-        return Reply(response.status, headers, b"")
+        return HttpReply(response.status, headers, b"")
     body = bytearray()
     async for chunk in response.aiter_stream():
         body += chunk
         if len(body) > BODY_BYTES_MAX:
             raise ToolFailed(f"the page is too large: limit {BODY_BYTES_MAX:,} bytes")
-    return Reply(response.status, headers, bytes(body))
+    return HttpReply(response.status, headers, bytes(body))

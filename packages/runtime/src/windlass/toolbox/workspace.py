@@ -9,7 +9,7 @@ from windlass.toolbox.folder import Folder, Marks
 from windlass.toolbox.handover import fetch_files_tool, send_files_tool
 from windlass.toolbox.read import read_file_tool
 from windlass.toolbox.search import glob_tool, grep_tool
-from windlass.toolbox.shell import Place, bash_tool
+from windlass.toolbox.shell import ToolPlace, bash_tool
 from windlass.toolbox.write import write_file_tool
 from windlass.tools import Tool
 
@@ -37,7 +37,7 @@ class Workspace:
         allows_hard_links: bool = False,
     ) -> None:
         own = None if folder is None else Folder(folder, allows_hard_links=allows_hard_links)
-        place = Place(own, allows_hard_links=allows_hard_links)
+        place = ToolPlace(own, allows_hard_links=allows_hard_links)
         marks, variables = Marks("" if own is None else own.path), dict(environment or {})
         self.path: Final = None if own is None else Path(own.path)
         """The folder; None if each session has its own."""
@@ -59,10 +59,10 @@ class Workspace:
         Raises:
             Rejected: a name is unknown, or none was given.
         """
-        known = ", ".join(self._makers)
+        known_names = ", ".join(self._makers)
         unknown = [name for name in names if name not in self._makers]
         if unknown or not names:
-            raise wrong(f"a workspace has the tools {known}; found {', '.join(unknown) or 'no name'}")
+            raise wrong(f"a workspace has the tools {known_names}; found {', '.join(unknown) or 'no name'}")
         return [self._tool(name) for name in names]
 
     def _tool(self, name: str) -> Tool[..., object]:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from windlass.toolbox.folder import FindFolder, Folder, Marks, Place, shown_path
+from windlass.toolbox.folder import FindFolder, Folder, Marks, PathTarget, shown_path
 from windlass.toolbox.limits import CHUNK_BYTES, MARKED_FILE_BYTES_MAX, WRITE_CHARS_MAX
 from windlass.toolbox.protected import is_protected
 from windlass.toolbox.read import Digest, PathText
@@ -31,7 +31,7 @@ _KEPT_MODE: Final = 0o777
 
 
 @sealed
-class Draft:
+class FileDraft:
     """The new content, and what the session has seen of the file."""
 
     content: bytes
@@ -77,10 +77,10 @@ def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
             raise ToolFailed("the content contains a lone surrogate; write it in UTF-8") from None
         folder = await folder_of(ctx)
         where = await in_thread(partial(_where, folder, path))
-        seen = marks.seen(ctx.state, where)
+        seen = marks.digest_of(ctx.state, where)
         # Hashed: a key may contain characters that a file name must not.
         key = sha256(ctx.idempotency_key.encode()).hexdigest()[:32]
-        draft = Draft(body, where, seen, key)
+        draft = FileDraft(body, where, seen, key)
         written = await in_thread(partial(write, folder, path, draft=draft, lock=lock))
         marks.note(ctx.state, written.path, digest=sha256(body).hexdigest())
         return written.text
@@ -103,7 +103,7 @@ def _where(folder: Folder, path: str) -> str:
         return path
 
 
-def write(folder: Folder, path: str, *, draft: Draft, lock: Lock) -> Written:
+def write(folder: Folder, path: str, *, draft: FileDraft, lock: Lock) -> Written:
     """Write a file if the session may.
 
     Raises:
@@ -129,7 +129,7 @@ def write(folder: Folder, path: str, *, draft: Draft, lock: Lock) -> Written:
         return Written(f"wrote {name}: {size:,} bytes in place of {place.status.st_size:,}", place.path)
 
 
-def _may_replace(folder: Folder, place: Place, draft: Draft) -> bool:
+def _may_replace(folder: Folder, place: PathTarget, draft: FileDraft) -> bool:
     """Return whether there is anything to write.
 
     Refuse to overwrite content that the session has not seen.
@@ -149,7 +149,7 @@ def _may_replace(folder: Folder, place: Place, draft: Draft) -> bool:
     return True
 
 
-def _digest(folder: Folder, place: Place) -> str | None:
+def _digest(folder: Folder, place: PathTarget) -> str | None:
     handle = folder.open_file(place)
     try:
         digest = Digest()
@@ -161,7 +161,7 @@ def _digest(folder: Folder, place: Place) -> str | None:
         os.close(handle)
 
 
-def _replace(place: Place, draft: Draft) -> None:
+def _replace(place: PathTarget, draft: FileDraft) -> None:
     """Replace a file atomically: a reader sees the old content or the new one."""
     with _temporary(place, draft.key) as (name, handle):
         if place.status is not None:
@@ -178,7 +178,7 @@ def _replace(place: Place, draft: Draft) -> None:
 
 
 @contextmanager
-def _temporary(place: Place, key: str) -> Generator[tuple[str, int]]:
+def _temporary(place: PathTarget, key: str) -> Generator[tuple[str, int]]:
     """Hold a temporary file in a folder; it is removed at the end, unless it was renamed."""
     name = f".windlass-{key}.tmp"
     with suppress(FileNotFoundError):

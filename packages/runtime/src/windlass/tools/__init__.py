@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import (
     TYPE_CHECKING,
@@ -34,6 +35,7 @@ from windlass.limits import (
 )
 from windlass.ports.interpreter import ProgramFunctions
 from windlass.tools.context import CompactionContext, ToolContext, ToolFailed, Unanswered
+from windlass.tools.json_schema import schema_faults, schema_problem
 from windlass.tools.schema import (
     ArgumentShape,
     Signature,
@@ -70,12 +72,12 @@ __all__ = [
     "ToolUse",
     "Unanswered",
     "UndoCall",
-    "answered_by",
     "arguments_problem",
     "as_pinned",
     "json_tool",
     "library_tool",
     "tool",
+    "with_function",
     "with_undo_tools",
 ]
 
@@ -220,6 +222,8 @@ class Tool(Generic[P, R, ToolDepsT]):
     """Returns the key of a call: an approval for the session covers the calls with the same key."""
     undo: "Tool[..., object] | None" = None
     """The tool that reverses a call."""
+    due: Callable[[JsonObject], datetime] | None = None
+    """Returns when a call begins; it waits as a row in the store until then."""
     is_undo: bool = False
     """Whether it reverses calls of another tool; a model cannot call it."""
 
@@ -374,6 +378,11 @@ if TYPE_CHECKING:
         def __call__(self, function: _Takes[P, R, D], /) -> Tool[P, R, D]: ...
         @overload
         def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+def definition_of(spec: "wire.ToolSpec") -> JsonObject:
+    """Return the definition of a tool of a package for a model."""
+    return {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
 
 
 @overload
@@ -637,8 +646,6 @@ class JsonShape(ArgumentShape):
         Raises:
             Unfit: they do not fit.
         """
-        from windlass.tools.json_schema import schema_faults  # noqa: PLC0415 - slow to import
-
         value = cast(JsonObject, from_json(raw))
         problems = schema_faults(self.json_schema, value)
         if problems:
@@ -670,7 +677,7 @@ def json_tool(
     return new_tool if router is None else router.register(new_tool)
 
 
-def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
+def with_function(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
     """Return a copy of a tool with another function; schema and policy stay the same.
 
     The function takes JSON. No function of the original is called, and no person or subagent answers for it.
@@ -697,7 +704,6 @@ def arguments_problem(schema: JsonObject) -> str | None:
     """Return why a schema cannot describe arguments; None if it can."""
     if schema.get("type") != "object":
         return 'arguments are an object: write "type": "object" at the top'
-    from windlass.tools.json_schema import schema_problem  # noqa: PLC0415 - slow to import
 
     return schema_problem(schema)
 

@@ -5,9 +5,11 @@ The policy of a call is decided before; see `windlass.agent.policy`.
 
 import asyncio
 import inspect
+import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from functools import partial
 from hashlib import sha256
 from queue import SimpleQueue
@@ -34,6 +36,7 @@ from windlass.limits import (
 )
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.context import ToolContext
+from windlass.tools.json_schema import FEW_CHECKS, ManyChecks
 from windlass.tools.results import is_light, no_json_form_text, result_value
 from windlass.tools.schema import Unfit
 from windlass_harness.redact import mask_text
@@ -47,15 +50,14 @@ from windlass_protocol import (
     canonical,
     parse,
 )
-from windlass_protocol.codec_errors import CodecErrorCode, shown
+from windlass_protocol.codec_errors import CodecErrorCode, printable
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
-from windlass_protocol.limits import FREE_LEVELS_MAX
+from windlass_protocol.limits import ERROR_COUNTED_MAX, FREE_LEVELS_MAX
 from windlass_protocol.unchecked import maker
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
-_OMITTED: Final = lazy_pattern(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
+_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _RESULT: Final = JsonForm(unknown="refuse")
@@ -127,16 +129,9 @@ def arguments_of(
 async def read_arguments(
     tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text, canonical_json: bytes | None = None
 ) -> Arguments:
-    """Like `arguments_of`; checks by a schema that take long are made in a thread."""
-    return await after_few_checks(partial(arguments_of, tool, raw, mask=mask, canonical_json=canonical_json))
-
-
-class ManyChecks(Exception):
-    """Checking a value by a schema takes more than the few checks that are made on an event loop."""
-
-
-FEW_CHECKS: ContextVar[bool] = ContextVar("few checks", default=False)
-"""Whether checks by a schema end with `ManyChecks` instead of holding up the event loop."""
+    """Like `arguments_of`; large arguments, and those whose checks take long, are read in a thread."""
+    read = partial(arguments_of, tool, raw, mask=mask, canonical_json=canonical_json)
+    return await (after_few_checks if is_light(raw) else in_masking_thread)(read)
 
 
 def arguments_hash(arguments: JsonObject) -> str:
@@ -152,7 +147,7 @@ def _validate(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: M
     except ValidationError as error:
         problems = _problems(tool, error, value, mask=mask)
     except Unfit as error:
-        problems = [shown(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
+        problems = [printable(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
     except ManyChecks:
         raise
     except BaseException as error:  # validators are host code that a model can reach
@@ -172,11 +167,15 @@ def _hash(text: bytes) -> str:
 
 def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue, *, mask: Mask) -> list[str]:
     issues = invalid(error, value).issues
-    details = error.errors(include_url=False, include_input=False)[: len(issues)]
+    # pydantic lists all or none, and hundreds of thousands hold up the event loop.
+    is_listed = error.error_count() <= ERROR_COUNTED_MAX
+    details = error.errors(include_url=False, include_input=False)[: len(issues)] if is_listed else []
+    messages = [own_words(detail) for detail in details] or [None]
     problems: list[str] = []
-    for issue, detail in zip(issues, details, strict=False):
-        text = f"{issue.path or 'the top'}: {own_words(detail) or issue.message}"
-        problems.append(shown(mask(text), PROBLEM_CHARS_MAX))
+    for issue, message in zip(issues, messages, strict=True):
+        problems.append(
+            printable(mask(f"{issue.path or 'the top'}: {message or issue.message}"), PROBLEM_CHARS_MAX)
+        )
     if any(detail["type"] in _UNKNOWN and len(detail["loc"]) == 1 for detail in details):
         problems.append(
             f"the parameters are {_name_list([part.name for part in tool.shape.signature.parameters])}"
@@ -217,6 +216,11 @@ class _Threads:
     def __init__(self, name: str, most: int) -> None:
         self._name = name
         self._most = most
+        self._is_registered = False
+        self._forget_threads()
+
+    def _forget_threads(self) -> None:
+        """Begin without threads and jobs: in a process that was forked, those of its parent do not exist."""
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._idle = Semaphore(0)
         self._lock = Lock()
@@ -230,6 +234,9 @@ class _Threads:
             if self._count >= self._most:
                 return
             self._count += 1
+            if not self._is_registered:
+                self._is_registered = True
+                os.register_at_fork(after_in_child=self._forget_threads)
         Thread(target=self._work, name=self._name, daemon=True).start()
 
     def _work(self) -> None:
@@ -333,6 +340,13 @@ class ToolRun:
     """The call timed out: its effect is unknown."""
     is_retryable: bool = False
     """The tool marked its failure as retryable."""
+    is_large: bool = False
+    """The data of a success takes long to convert, so it is not done on the event loop."""
+
+
+def run_of_json(value: JsonValue) -> ToolRun:
+    """Return the result of a call whose value is JSON already: it is not validated again."""
+    return ToolRun(_success(success=True, data=value), is_large=_is_large(value))
 
 
 async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, context: ToolContext) -> ToolRun:
@@ -345,7 +359,7 @@ async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, con
     limit = asyncio.timeout(timeout_ms / 1_000)
     try:
         async with limit:
-            return ToolRun(await call_tool(tool, values, context))
+            return await call_tool(tool, values, context)
     except BaseException as error:  # the tool boundary: every exception becomes a result
         if is_for_us(error):
             context.control.cancel()
@@ -370,11 +384,11 @@ def outcome_of(
         message = no_json_form_text(error)
         return ToolRun(failure(message), ToolFailed(message))
     if is_over:
-        return late(tool, timeout_ms, context=context)
+        return timeout_run(tool, timeout_ms, context=context)
     return ToolRun(failure(failure_text(error)), error)
 
 
-def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | None) -> ToolRun:
+def timeout_run(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | None) -> ToolRun:
     """Return the result of a call that timed out, and cancel its context."""
     if context is not None:
         context.control.cancel()
@@ -384,7 +398,7 @@ def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | Non
 
 async def call_tool(
     tool: Tool[..., object], values: Mapping[str, object], context: ToolContext | None
-) -> ToolResult:
+) -> ToolRun:
     """Call the function of a tool; in a thread if it is not async.
 
     Raises:
@@ -395,15 +409,9 @@ async def call_tool(
     if signature.context_name is not None:
         arguments[signature.context_name] = context
     if signature.is_async:
-        value = await cast(Awaitable[object], tool.function(**arguments))
-        if isinstance(value, ToolResult) or is_light(value):
-            return tool_result(value)
-        with CONVERSIONS:
-            return await in_own_thread(partial(tool_result, value))
+        return await _convert(await cast(Awaitable[object], tool.function(**arguments)))
     returned = await in_thread(partial(_call_tool, tool, arguments))
-    if isinstance(returned, _Later):
-        return await _result_of(await returned.value)
-    return returned
+    return returned if isinstance(returned, ToolRun) else await _convert(await returned.value)
 
 
 @sealed
@@ -413,18 +421,25 @@ class _Later:
     value: Awaitable[object]
 
 
-def _call_tool(tool: Tool[..., object], arguments: Mapping[str, object]) -> ToolResult | _Later:
+def _call_tool(tool: Tool[..., object], arguments: Mapping[str, object]) -> ToolRun | _Later:
     """Call a function in its thread, and make there what is kept of its result."""
     returned = tool.function(**arguments)
-    return _Later(returned) if inspect.isawaitable(returned) else tool_result(returned)
+    return _Later(returned) if inspect.isawaitable(returned) else _success_of(returned, _is_large(returned))
 
 
-async def _result_of(value: object) -> ToolResult:
-    is_ready = isinstance(value, ToolResult) or is_light(value)
-    if is_ready:
-        return tool_result(value)
+async def _convert(value: object) -> ToolRun:
+    if not (is_large := _is_large(value)):
+        return _success_of(value, is_large)
     with CONVERSIONS:
-        return await in_own_thread(partial(tool_result, value))
+        return await in_own_thread(partial(_success_of, value, is_large))
+
+
+def _is_large(value: object) -> bool:
+    return not is_light(value.data if isinstance(value, ToolResult) else value)
+
+
+def _success_of(value: object, is_large: bool) -> ToolRun:
+    return ToolRun(tool_result(value), is_large=is_large)
 
 
 def failure(message: str) -> ToolResult:
@@ -440,7 +455,7 @@ def failure_text(error: BaseException, mask: Callable[[str], str] = mask_text) -
     if len(line) == _LINE_CHARS_MAX < len(text):
         # Half a secret at the cut is none to the mask; it is far behind what is shown.
         masked = masked[: -_LINE_CHARS_MAX // 4] or type(error).__name__
-    return shown(masked, FAILURE_CHARS_MAX)
+    return printable(masked, FAILURE_CHARS_MAX)
 
 
 _LINE_CHARS_MAX: Final = 32_768

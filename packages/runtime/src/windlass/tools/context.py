@@ -1,10 +1,11 @@
 """ToolContext and the session state that a tool reads and writes."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Generic, cast
+from typing import Final, Generic, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -25,16 +26,12 @@ from windlass.limits import (
 from windlass.ports.sandbox import SandboxAccess
 from windlass.tools.deps import ContextDepsT
 from windlass.tools.results import result_value
+from windlass_harness.loop.events import StateChange
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import common, policy
 from windlass_protocol.limits import FREE_LEVELS_MAX
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from windlass_harness.loop.events import StateChange
 
 
 class ToolFailed(Exception):
@@ -126,7 +123,6 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
         """The changes of this call; None without any."""
         if not self._set and not self._removed:
             return None
-        from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
 
         return StateChange(dict(self._set), tuple(self._removed))
 
@@ -145,7 +141,7 @@ def state_value(key: str, value: JsonValue) -> JsonValue:
 
 
 def _stored_value(key: str, value: JsonValue) -> JsonValue:
-    name = shown(key, _KEY_SHOWN_CHARS)
+    name = printable(key, _KEY_SHOWN_CHARS)
     try:
         return cast(list[JsonValue], from_json(canonical([key, value], _LIMITS)))[1]
     except CodecError as error:
@@ -328,8 +324,6 @@ class ToolControl:
     async def cancelled(self) -> None:
         """Return once the call is cancelled."""
         if self._event is None:
-            import asyncio  # noqa: PLC0415 - slow to import
-
             self._event = asyncio.Event()
             if self.is_cancelled:
                 self._event.set()
@@ -453,8 +447,6 @@ def idempotency_key(*, session_id: str, run_id: str, step_index: int, call_id: s
 
 
 def _running_loop() -> "asyncio.AbstractEventLoop | None":
-    import asyncio  # noqa: PLC0415 - slow to import
-
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

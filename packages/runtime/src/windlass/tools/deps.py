@@ -78,9 +78,9 @@ def _return_type(factory: Callable[..., object]) -> object:
     return kind
 
 
-def can_provide(provided: object, wanted: object) -> bool:
+def can_provide(provided: object, declared: object) -> bool:
     """Whether dependencies, declared by a type or a factory, have the class that is wanted."""
-    provided_class, wanted_class = deps_class(provided), deps_class(wanted)
+    provided_class, wanted_class = deps_class(provided), deps_class(declared)
     return provided_class is None or wanted_class is None or issubclass(provided_class, wanted_class)
 
 

@@ -1,6 +1,7 @@
 """JSON Schema 2020-12 of strangers: schemas are refused or safe to use, validation is bounded.
 
-`schema_problem` refuses a schema that could fetch, match a pattern in more than linear time, or never end.
+`schema_problem` refuses a schema that could fetch, match a pattern in more than linear time, or never end,
+and one with patterns that are too large together.
 `value_errors` says where a value misses a schema, `schema_faults` says it in lines of text. Patterns are
 matched by the engine of pydantic, which never backtracks; it knows no look-around and no back-references.
 
@@ -8,11 +9,13 @@ The library `jsonschema` takes longer to import than the rest of an agent: it is
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import date, datetime, time
 from functools import cache, lru_cache, partial
 from ipaddress import IPv4Address, IPv6Address
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
@@ -30,14 +33,13 @@ from windlass.limits import (
     SCHEMA_BYTES_MAX,
     SCHEMA_CHAIN_MAX,
     SCHEMA_ENUM_VALUES_MAX,
+    SCHEMA_PATTERNS_SIZE_MAX,
     SCHEMA_PROPERTIES_MAX,
 )
-from windlass.tools.calling import FEW_CHECKS, ManyChecks
 from windlass_harness.redact import mask_text
 from windlass_harness.redact.shapes import is_secret_key
 from windlass_protocol import CodecError, CodecLimits, JsonObject, OutputError, canonical, parse
-from windlass_protocol.codec_errors import shown
-from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.codec_errors import printable
 from windlass_protocol.limits import FREE_LEVELS_MAX
 
 if TYPE_CHECKING:
@@ -62,9 +64,10 @@ _ONE: Final = frozenset(
         "unevaluatedProperties",
     }
 )
-_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_COMBINED: Final = frozenset({"allOf", "anyOf", "oneOf"})
+_LISTS: Final = _COMBINED | {"prefixItems"}
 _MAPS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-_SAME_VALUE: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_SAME_VALUE: Final = _COMBINED | {"not", "if", "then", "else", "dependentSchemas"}
 """Keywords with schemas that apply to the value itself, not to a part of it."""
 _REFS: Final = frozenset({"$ref", "$dynamicRef"})
 _LIMITS: Final = CodecLimits(message_bytes_max=SCHEMA_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
@@ -72,34 +75,97 @@ _LIMITS: Final = CodecLimits(message_bytes_max=SCHEMA_BYTES_MAX, depth_max=FREE_
 
 # Regular expressions, also for the search tool.
 
-_COUNT: Final = lazy_pattern(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
+_COUNT: Final = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 
 
 def pattern_problem(pattern: str) -> str | None:
     """Say why a regular expression cannot be used; None if it can."""
-    if len(pattern) > PATTERN_CHARS_MAX:
-        return f"a pattern is too long: {len(pattern):,} characters, limit {PATTERN_CHARS_MAX:,}"
-    if weight(pattern) > PATTERN_WEIGHT_MAX:
-        return f"a pattern repeats too much: over the limit of {PATTERN_WEIGHT_MAX:,} pieces"
+    problem = _size_problem(pattern)
+    if problem is not None:
+        return problem
     try:
-        _compile_pattern(pattern)
+        _PATTERNS.compile(pattern)
     except PatternError:
         return "a pattern is not a regular expression, or it uses look-around or back-references"
     return None
 
 
+def _size_problem(pattern: str) -> str | None:
+    if len(pattern) > PATTERN_CHARS_MAX:
+        return f"a pattern is too long: {len(pattern):,} characters, limit {PATTERN_CHARS_MAX:,}"
+    if weight(pattern) > PATTERN_WEIGHT_MAX:
+        return f"a pattern repeats too much: over the limit of {PATTERN_WEIGHT_MAX:,} pieces"
+    return None
+
+
 def matches(pattern: str, text: str) -> bool:
     """Whether a pattern that has no problem is found anywhere in a text."""
-    return _compile_pattern(pattern).isinstance_python(text)
+    return _PATTERNS.compile(pattern).isinstance_python(text)
 
 
-@lru_cache(maxsize=256)
-def _compile_pattern(pattern: str) -> SchemaValidator:
-    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+class Patterns:
+    """Compiled patterns, those that were used last up to a size together: some have ten million bytes."""
+
+    def __init__(self, size_max: int) -> None:
+        self._size_max = size_max
+        self._size = 0
+        self._kept: OrderedDict[str, SchemaValidator] = OrderedDict()
+        self._lock = Lock()
+
+    def compile(self, pattern: str) -> SchemaValidator:
+        """Return a pattern in its compiled form.
+
+        Raises:
+            PatternError: it is not a regular expression, or too large.
+        """
+        with self._lock:
+            if pattern in self._kept:
+                self._kept.move_to_end(pattern)
+                return self._kept[pattern]
+        made = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+        with self._lock:
+            if pattern not in self._kept:
+                self._kept[pattern] = made
+                self._size += compiled_size(pattern)
+            while self._size > self._size_max:
+                oldest, _ = self._kept.popitem(last=False)
+                self._size -= compiled_size(oldest)
+        return made
 
 
-def weight(pattern: str) -> int:
-    """Return about how many pieces a pattern has with its repetitions written out."""
+_PATTERNS: Final = Patterns(2 * SCHEMA_PATTERNS_SIZE_MAX)
+_PATTERN_SIZE: Final = 20
+_WORDS: Final = re.compile(r"\\[wWpP]")
+_WORDS_SIZE: Final = 100
+"""Size of a class that has hundreds of ranges in Unicode."""
+_DIGITS: Final = re.compile(r"\\[dD]")
+_DIGITS_SIZE: Final = 10
+_CLASS_CHARS_PER_PIECE: Final = 5
+
+
+def compiled_size(pattern: str) -> int:
+    """Return the size of a compiled pattern in pieces, of which `\\w` has many.
+
+    A piece takes up to 1 KB, and 3 µs to compile; meanwhile nothing else of the process runs.
+    """
+    return _PATTERN_SIZE + weight(pattern, size_of=_piece_size)
+
+
+def _piece_size(piece: str) -> int:
+    if _WORDS.search(piece):
+        return _WORDS_SIZE
+    return _DIGITS_SIZE if _DIGITS.search(piece) else 1 + len(piece) // _CLASS_CHARS_PER_PIECE
+
+
+def _one(_: str) -> int:
+    return 1
+
+
+def weight(pattern: str, *, size_of: Callable[[str], int] = _one) -> int:
+    """Return about how many pieces a pattern has with its repetitions written out.
+
+    `size_of` is given each piece: a character, an escape or a class, and says how many it counts for.
+    """
     groups: list[int] = [0]
     last, at = 0, 0
     while at < len(pattern):
@@ -110,23 +176,31 @@ def weight(pattern: str) -> int:
             last *= max(1, times)
             at = count.end()
             continue
-        match pattern[at]:
+        start, at = at, _piece_end(pattern, at)
+        match pattern[start]:
             case "(":
                 groups.append(0)
                 last = 0
             case ")" if len(groups) > 1:
                 last = max(1, groups.pop())
                 groups[-1] += last
-            case "[":
-                at = _class_end(pattern, at)
-                last = 1
-                groups[-1] += 1
-            case character:
-                at += character == "\\"
-                last = last if character in "*+?" else 1
-                groups[-1] += character not in "*+?"
-        at += 1
+            case "*" | "+" | "?":
+                pass
+            case _:
+                last = size_of(pattern[start:at])
+                groups[-1] += last
     return sum(groups)
+
+
+def _piece_end(pattern: str, start: int) -> int:
+    """Return where the character, escape or class that begins at a place ends."""
+    match pattern[start]:
+        case "[":
+            return _class_end(pattern, start) + 1
+        case "\\":
+            return start + 2
+        case _:
+            return start + 1
 
 
 def _class_end(pattern: str, start: int) -> int:
@@ -144,8 +218,18 @@ class _Unusable(Exception):
     """A schema cannot be used, and why."""
 
 
+SCHEMA_LIGHT_BYTES_MAX: Final = 4_096
+"""Size of a schema that is checked on an event loop: about 30 ms."""
+_PATTERNS_LIGHT: Final = 2_000
+"""Size of the patterns that are compiled on an event loop: about 6 ms."""
+
+
 def schema_problem(schema: JsonObject) -> str | None:
-    """Say why a schema cannot be used; None if it can."""
+    """Say why a schema cannot be used; None if it can.
+
+    Raises:
+        ManyChecks: only few checks are to be made here.
+    """
     try:
         return _problem(canonical(schema, _LIMITS))
     except CodecError as error:
@@ -154,12 +238,19 @@ def schema_problem(schema: JsonObject) -> str | None:
 
 @lru_cache(maxsize=64)
 def _problem(schema: bytes) -> str | None:
+    if FEW_CHECKS.get() and len(schema) > SCHEMA_LIGHT_BYTES_MAX:
+        raise ManyChecks
     value = cast(JsonObject, parse(schema, _LIMITS))
     try:
         _Walk(value).check()
     except _Unusable as error:
         return str(error)
     return _meta_problem(value)
+
+
+def _refuse(problem: str | None) -> None:
+    if problem is not None:
+        raise _Unusable(problem)
 
 
 class _Walk:
@@ -169,6 +260,7 @@ class _Walk:
         self._nodes: dict[Path, Schema] = {}
         self._anchors: dict[str, Path] = {}
         self._properties = 0
+        self._patterns: dict[str, None] = {}
         self._has_patterns = False
         self._has_leftovers = False
         self._add(schema, ())
@@ -180,6 +272,7 @@ class _Walk:
         depths: dict[Path, int] = {}
         for path in self._nodes:
             self._depth(path, (), depths)
+        self._check_patterns()
 
     def _add(self, schema: JsonValue, path: Path) -> None:
         if isinstance(schema, bool):
@@ -214,19 +307,27 @@ class _Walk:
         self._properties += len(names)
         if self._properties > SCHEMA_PROPERTIES_MAX:
             raise _Unusable(f"too many properties: over the limit of {SCHEMA_PROPERTIES_MAX:,}")
-        self._check_patterns(schema)
-        self._has_leftovers |= "unevaluatedProperties" in schema
-
-    def _check_patterns(self, schema: JsonObject) -> None:
         pattern, keyed = schema.get("pattern"), schema.get("patternProperties")
-        patterns = [pattern] if isinstance(pattern, str) else []
+        if isinstance(pattern, str):
+            self._patterns[pattern] = None
         if isinstance(keyed, dict):
             self._has_patterns = True
-            patterns += keyed
-        for expression in patterns:
-            problem = pattern_problem(expression)
-            if problem is not None:
-                raise _Unusable(problem)
+            self._patterns.update(dict.fromkeys(keyed))
+        self._has_leftovers |= "unevaluatedProperties" in schema
+
+    def _check_patterns(self) -> None:
+        for pattern in self._patterns:
+            _refuse(_size_problem(pattern))
+        size = sum(compiled_size(pattern) for pattern in self._patterns)
+        if size > SCHEMA_PATTERNS_SIZE_MAX:
+            raise _Unusable(
+                f"its patterns are too large together: {size:,} pieces, limit {SCHEMA_PATTERNS_SIZE_MAX:,}; "
+                f"\\w counts as {_WORDS_SIZE}: write [A-Za-z0-9_], or repeat less"
+            )
+        if FEW_CHECKS.get() and size > _PATTERNS_LIGHT:
+            raise ManyChecks
+        for pattern in self._patterns:
+            _refuse(pattern_problem(pattern))
 
     def _depth(self, path: Path, trail: tuple[Path, ...], depths: dict[Path, int]) -> int:
         """Return the longest chain of schemas that see the same value, from here on."""
@@ -313,7 +414,9 @@ def value_errors(schema: JsonObject, value: JsonValue, *, most: int) -> tuple[Ou
 def _deepest(error: "ValidationError") -> "ValidationError":
     """Return the most telling error: of failed alternatives, the one deepest in the value."""
     while error.context:
-        error = max(error.context, key=lambda one: (len(one.absolute_path), one.validator != "type"))
+        error = max(
+            error.context, key=lambda candidate: (len(candidate.absolute_path), candidate.validator != "type")
+        )
     return error
 
 
@@ -374,7 +477,7 @@ _KINDS: Final[dict[type, str]] = {
 
 def error_text(text: str) -> str:
     """Return the text of an error without secrets, cut to its limit."""
-    return shown(mask_text(text), OUTPUT_ERROR_CHARS_MAX)
+    return printable(mask_text(text), OUTPUT_ERROR_CHARS_MAX)
 
 
 # The bounded validator: nothing is fetched, and every keyword that is evaluated is counted.
@@ -393,9 +496,15 @@ class _Validator(Protocol):
 _Found = Iterable["ValidationError"] | None
 _Keyword = Callable[[_Validator, object, object, JsonObject], "_Found"]
 
+FEW_CHECKS: ContextVar[bool] = ContextVar("few checks", default=False)
+"""Whether checks by a schema end with `ManyChecks` instead of holding up the event loop."""
 FEW_CHECKS_MAX: Final = 2_000
 """Checks of a value on an event loop: about 10 ms."""
 _LEFT: ContextVar[list[int]] = ContextVar("checks left")
+
+
+class ManyChecks(Exception):
+    """Checking a value by a schema takes more than the few checks that are made on an event loop."""
 
 
 class _TooMuch(Exception):
@@ -590,14 +699,14 @@ _OWN: Final[dict[str, _Keyword]] = {
 
 # Formats that are checked; any other is an annotation.
 
-_DATE: Final = lazy_pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME: Final = lazy_pattern(r"\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_UUID: Final = lazy_pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_EMAIL: Final = lazy_pattern(r"[^\s@<>()\[\]]{1,64}@[^\s@<>()\[\]]{1,255}")
-_DURATION: Final = lazy_pattern(
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME: Final = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_EMAIL: Final = re.compile(r"[^\s@<>()\[\]]{1,64}@[^\s@<>()\[\]]{1,255}")
+_DURATION: Final = re.compile(
     r"P(?=.)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?|P\d+W", re.ASCII
 )
-_FRACTION: Final = lazy_pattern(r"\.\d+")
+_FRACTION: Final = re.compile(r"\.\d+")
 
 
 def _is_date(text: str) -> bool:

@@ -4,6 +4,7 @@ import ast
 import builtins
 import inspect
 import keyword
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, cast, get_type_hints
@@ -16,7 +17,6 @@ from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library
 from windlass.tools.schema import PlainSchema
 from windlass_protocol import EffectClass, JsonObject, ToolMode
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 _CODE: Final = """Run a Python program that calls the functions below; use it for every step that needs them.
 
@@ -150,7 +150,7 @@ class Functions:
         }
 
 
-_TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
+_TAKEN: Final = re.compile(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
 """Names that the signatures and the runs of programs use, besides those of Python."""
 
 

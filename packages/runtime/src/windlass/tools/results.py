@@ -19,6 +19,8 @@ from windlass_protocol.limits import FREE_LEVELS_MAX, CodecLimits
 
 _COPIED_VALUES_MAX: Final = 650_000
 """Values that are copied at once, which nothing can interrupt; the walk over more lets other threads run."""
+_Container = dict[object, object] | list[object] | tuple[object, ...]
+_CONTAINERS: Final = (dict, list, tuple)
 _LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
 
 
@@ -28,7 +30,7 @@ def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
     Raises:
         NoJsonForm: the form refuses types without a JSON form, and the value holds one.
     """
-    if type(value) is str and value.isascii():
+    if type(value) is str and _is_text(value):
         return value
     if not isinstance(value, str | int | float | bool | None):
         try:
@@ -40,6 +42,17 @@ def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
         except Exception:  # noqa: BLE001 - a lone surrogate, or host code of the value: the walk handles both
             pass
     return json_value(value, form)
+
+
+def _is_text(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: it has no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def no_json_form_text(error: NoJsonForm) -> str:
@@ -62,18 +75,17 @@ def is_light(value: object, is_known: Callable[[str], bool] = _never) -> bool:
     if type(value) is str:
         return len(value) <= LIGHT_CHARS_MAX
     values, chars = 1, 0
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, str | bytes):
-            size = len(item)
-            chars += 0 if size > LIGHT_CHARS_MAX and isinstance(item, str) and is_known(item) else size
-        elif isinstance(item, dict):
-            values += len(cast(dict[object, object], item))
-            left += cast(dict[object, object], item).values() if values <= LIGHT_VALUES_MAX else ()
-        elif isinstance(item, list | tuple):
-            values += len(cast(list[object], item))
-            left += cast(list[object], item) if values <= LIGHT_VALUES_MAX else ()
+    containers: list[_Container] = [(value,)]
+    for container in containers:
+        for item in container.values() if isinstance(container, dict) else container:
+            if isinstance(item, str):
+                size = len(item)
+                chars += 0 if size > LIGHT_CHARS_MAX and is_known(item) else size
+            elif isinstance(item, _CONTAINERS):
+                containers.append(cast(_Container, item))
+                values += len(containers[-1])
+            elif isinstance(item, bytes):
+                chars += len(item)
         if values > LIGHT_VALUES_MAX or chars > LIGHT_CHARS_MAX:
             return False
     return True

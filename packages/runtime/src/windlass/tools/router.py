@@ -7,6 +7,7 @@ applies the default policy, and its caller grants consent.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from difflib import get_close_matches
 from typing import Final, ParamSpec, Unpack, cast
 from weakref import WeakKeyDictionary
 
@@ -29,7 +30,7 @@ from windlass_protocol import (
     ToolCall,
     ToolResult,
 )
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -151,10 +152,8 @@ def unknown_tool(name: str, tool_names: Iterable[str]) -> ToolResult:
 
     A similar tool is never called instead.
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - slow to import
-
     names = sorted(tool_names)
-    quoted = shown(name, NAME_CHARS_MAX)
+    quoted = printable(name, NAME_CHARS_MAX)
     close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=CLOSENESS_MIN)
     if close:
         return failure(f"there is no tool {quoted}; did you mean {', '.join(close)}?")
@@ -179,7 +178,8 @@ def call_facts(
     outbound, json_arguments = item.is_outbound, arguments.json
     if not item.is_shell:
         return CallFacts(item.name, item.mode, taint=taint, is_outbound=outbound, arguments=json_arguments)
-    from windlass_harness.shell import classify_shell_command  # noqa: PLC0415 - slow to import
+
+    from windlass_harness.shell import classify_shell_command  # noqa: PLC0415 - few agents have a shell
 
     verdict = classify_shell_command(str(json_arguments.get(SHELL_PARAMETER, "")))
     return CallFacts(

@@ -25,7 +25,6 @@ from windlass.errors import wrong
 from windlass.tools.context import ToolContext
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 
 MISSING: Final = inspect.Parameter.empty
 _KINDS: Final = {
@@ -351,16 +350,16 @@ def _has_schema(parameter: ToolParameter) -> bool:
     return True
 
 
-_GOOGLE: Final = lazy_pattern(r"(Args|Arguments|Parameters|Params):\s*")
-_SECTION: Final = lazy_pattern(
+_GOOGLE: Final = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
+_SECTION: Final = re.compile(
     r"(Args|Arguments|Attributes|Examples?|Keyword Args|Keyword Arguments|Notes?|Other Parameters|Parameters"
     r"|Params|Raises|References|Returns?|See Also|Todo|Warnings?|Warns|Yields?):?\s*"
 )
-_DASHES: Final = lazy_pattern(r"-{3,}\s*")
-_GOOGLE_ITEM: Final = lazy_pattern(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
-_NUMPY_ITEM: Final = lazy_pattern(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
-_SPHINX_ITEM: Final = lazy_pattern(r":(?:param|parameter|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)")
-_SPHINX_FIELD: Final = lazy_pattern(r":\w+(?:\s[^:]*)?:")
+_DASHES: Final = re.compile(r"-{3,}\s*")
+_GOOGLE_ITEM: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+_NUMPY_ITEM: Final = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
+_SPHINX_ITEM: Final = re.compile(r":(?:param|parameter|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)")
+_SPHINX_FIELD: Final = re.compile(r":\w+(?:\s[^:]*)?:")
 
 
 @sealed

@@ -1,8 +1,8 @@
 """Ways in and out over HTTP: signed webhooks that start runs, channels, and signed notifications."""
 
 from windlass.webhooks.channel import (
-    Answer,
     Channel,
+    ChannelAnswer,
     Delivered,
     Incoming,
     Message,
@@ -19,8 +19,8 @@ from windlass.webhooks.slack import SlackChannel
 __all__ = [
     "DELIVERY",
     "SCHEMES",
-    "Answer",
     "Channel",
+    "ChannelAnswer",
     "Delivered",
     "Deliveries",
     "Endpoint",

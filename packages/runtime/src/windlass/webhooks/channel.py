@@ -40,7 +40,7 @@ class Message:
 
 
 @sealed
-class Answer:
+class ChannelAnswer:
     """An answer to a request of a session."""
 
     session: str
@@ -56,7 +56,7 @@ class Reply:
     text: str
 
 
-Incoming: TypeAlias = Message | Answer | Reply | None
+Incoming: TypeAlias = Message | ChannelAnswer | Reply | None
 """What a request says; None means: nothing for an agent."""
 Route: TypeAlias = Callable[[SignedRequest], Incoming]
 

@@ -6,6 +6,7 @@ again is the same run, also after a crash and in another process.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
@@ -14,17 +15,17 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 from urllib.parse import parse_qs
 
 from windlass import parts
-from windlass.errors import Conflict, Denied, Rejected, meant
-from windlass.ports.store import Document, OpenRequest
+from windlass.errors import Conflict, Denied, Rejected, near_names
+from windlass.ports.documents import Document
+from windlass.ports.listing import OpenRequest
 from windlass.refusals import bad_setup, check_id, check_items
 from windlass.runtime.requests import consents, makes_call
-from windlass.webhooks.channel import Answer, Channel, Incoming, Message, Reply, Route, SignedRequest
+from windlass.webhooks.channel import Channel, ChannelAnswer, Incoming, Message, Reply, Route, SignedRequest
 from windlass.webhooks.signatures import SCHEMES, Scheme
-from windlass_harness.loop.people import matched
+from windlass_harness.loop.people import match_option
 from windlass_protocol import InputKind, InputResponse, JsonObject, SourceKind, SourceRef
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import sealed
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ _REPLY: Final = "reply"
 _EXPIRED_MAX: Final = 32
 LOCAL: Final = "local"
 """The tenant and the user of a server without keys and tokens."""
-_NAME: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
-_VARIABLE: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_PLACE: Final = lazy_pattern(r"\{([A-Za-z0-9_.]{1,200})\}")
-_SESSION: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_PLACE: Final = re.compile(r"\{([A-Za-z0-9_.]{1,200})\}")
+_SESSION: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
 _FORM: Final = "application/x-www-form-urlencoded"
 T = TypeVar("T")
 
@@ -141,7 +142,7 @@ class Webhook:
         values: dict[str, object] = {}
         for field, value in table.items():
             if field not in field_names:
-                raise bad_setup(f"webhook {name}: unknown field {field}{meant([field], field_names)}")
+                raise bad_setup(f"webhook {name}: unknown field {field}{near_names([field], field_names)}")
             if field == "scheme" and isinstance(value, Mapping):
                 value = _scheme(name, cast("Mapping[str, object]", value))
             values[field] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
@@ -186,7 +187,9 @@ def _scheme(name: str, table: Mapping[str, object]) -> Scheme:
     field_names = {item.name: item for item in fields(Scheme)}  # pyright: ignore[reportArgumentType] - `sealed` makes fields
     for field, value in table.items():
         if field not in field_names:
-            raise bad_setup(f"webhook {name}: unknown field scheme.{field}{meant([field], [*field_names])}")
+            raise bad_setup(
+                f"webhook {name}: unknown field scheme.{field}{near_names([field], [*field_names])}"
+            )
         kind = bool if field == "has_base64_secrets" else str
         if not isinstance(value, kind):
             raise bad_setup(
@@ -279,7 +282,7 @@ class Webhooks:
                 return Taken(reply=text)
             case Message() as message:
                 return await _start_run(runtime, webhook, delivery, message)
-            case Answer(session, request_id, option_id, user):
+            case ChannelAnswer(session, request_id, option_id, user):
                 response = InputResponse(request_id=request_id, option_id=option_id, responder=user)
                 key = derive_id(webhook.name, delivery.delivery_id)
                 return await _answer_request(runtime, webhook, webhook.session_id(session), response, key=key)
@@ -354,7 +357,7 @@ async def _start_run(
 ) -> Taken:
     session_id = webhook.session_id(message.session)
     run_id = f"webhook:{derive_id(webhook.name, delivery.delivery_id)}"
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None, "a runtime that can start has one"
     is_known = await store.session(session_id) is not None
     if message.needs_session and not is_known:
@@ -363,7 +366,7 @@ async def _start_run(
         request_id = await _question(runtime, session_id, run_id)
         if request_id is not None:
             return await _reply_to_question(runtime, webhook, message, request_id, key=run_id)
-    await runtime.start(
+    await runtime.start_run(
         webhook.agent,
         message.text[:MESSAGE_CHARS_MAX],
         session_id=session_id,
@@ -381,14 +384,14 @@ async def _start_run(
 
 async def _question(runtime: "AgentRuntime", session_id: str, run_id: str) -> str | None:
     """Return the question that a message answers, if it answers one; the same again for the same delivery."""
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None, "a runtime that can start has one"
     request_id = await reply_of(runtime, run_id)
     if request_id is not None:
         return request_id
     if await store.run(run_id) is not None:
         return None  # it has started a run before the question was asked
-    open_ = await runtime.session_requests(session_id)
+    open_ = await runtime.sessions.open_requests(session_id)
     questions = [
         request for request in open_ if request.kind is InputKind.QUESTION and not request.is_answered
     ]
@@ -397,7 +400,7 @@ async def _question(runtime: "AgentRuntime", session_id: str, run_id: str) -> st
 
 async def reply_of(runtime: "AgentRuntime", key: str) -> str | None:
     """Return the request that the message with a key answered; None if it has not been here."""
-    store = runtime.ports.store
+    store = runtime.core.ports.store
     assert store is not None, "a runtime that can start has one"
     reply = await store.document(_REPLY, key)
     return None if reply is None else str(reply.body["requestId"])
@@ -408,7 +411,7 @@ async def keep_reply(runtime: "AgentRuntime", key: str, request_id: str) -> str:
 
     A message that arrives again must not answer the next request.
     """
-    store, now_ms = runtime.ports.store, int(runtime.ports.machine.clock.now().timestamp() * 1_000)
+    store, now_ms = runtime.core.ports.store, int(runtime.core.ports.machine.clock.now().timestamp() * 1_000)
     assert store is not None, "a runtime that can start has one"
     for old in await store.due_documents(_REPLY, now_ms=now_ms, limit=_EXPIRED_MAX):
         with suppress(Conflict):
@@ -433,7 +436,7 @@ async def _reply_to_question(
         request = stored.request
         if makes_call(request, response):
             refused = "a text approves nothing; use the button"
-        elif not request.allow_freeform and matched(request, response).option_id is None:
+        elif not request.allow_freeform and match_option(request, response).option_id is None:
             labels = ", ".join(option.label for option in request.options or ())
             refused = f"please answer with one of: {labels}"
     if stored is not None and refused is not None:
@@ -460,7 +463,7 @@ async def _answer_request(
         refused = "you may not approve this call; you may deny it"
     else:
         try:
-            await runtime.answer_session(request.session_id, [response], key=key)
+            await runtime.sessions.answer(request.session_id, [response], key=key)
         except (Conflict, Denied, Rejected) as error:
             refused = error.message
     return Taken(session_id, run_id, refused=refused, user=user)

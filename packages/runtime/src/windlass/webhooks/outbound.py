@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from windlass import parts
 from windlass.addresses import target_of
-from windlass.errors import install_hint, meant
+from windlass.errors import install_hint, near_names
 from windlass.ports.clock import Clock
 from windlass.refusals import bad_setup, check_id, check_items
 from windlass.tools import ToolFailed
@@ -32,7 +32,7 @@ from windlass_protocol.frozen import sealed
 if TYPE_CHECKING:
     import httpcore2
 
-    from windlass.runtime.core import CoreRuntime
+    from windlass.runtime.compose import AgentRuntime
     from windlass_protocol.generated.values import EventFamilyValue, EventTypeValue
 
 SEND_S: Final = 30.0
@@ -145,7 +145,9 @@ class Endpoint:
             if not any(
                 event_type == event or event_type.startswith(f"{event}.") for event_type in EVENT_DATA
             ):
-                raise bad_setup(f"endpoint {self.name}: unknown event {event}{meant([event], [*EVENT_DATA])}")
+                raise bad_setup(
+                    f"endpoint {self.name}: unknown event {event}{near_names([event], [*EVENT_DATA])}"
+                )
         if not self.events:
             raise bad_setup(f"endpoint {self.name} needs events, such as run.completed")
         scheme = urlsplit(self.url).scheme if isinstance(cast(object, self.url), str) else ""
@@ -163,7 +165,7 @@ class Endpoint:
         field_names = [item.name for item in fields(cls) if item.name != "name"]  # pyright: ignore[reportArgumentType] - `sealed` makes fields
         for field in table:
             if field not in field_names:
-                raise bad_setup(f"endpoint {name}: unknown field {field}{meant([field], field_names)}")
+                raise bad_setup(f"endpoint {name}: unknown field {field}{near_names([field], field_names)}")
         for field in ("url", "events", "secrets"):
             if field not in table:
                 raise bad_setup(f"endpoint {name}: {field} is missing")
@@ -311,7 +313,7 @@ def targets_of(
 
 @asynccontextmanager
 async def notify(
-    runtime: "CoreRuntime",
+    runtime: "AgentRuntime",
     *,
     endpoints: "tuple[Endpoint, ...] | list[Endpoint]" = (),
     channels: "tuple[Webhook, ...] | list[Webhook]" = (),
@@ -324,6 +326,6 @@ async def notify(
         Rejected: as for `targets_of`.
     """
     checked = check_items(endpoints, Endpoint, what="endpoints", words="Endpoints")
-    targets = targets_of(checked, tuple(channels), clock=runtime.ports.machine.clock)
+    targets = targets_of(checked, tuple(channels), clock=runtime.core.ports.machine.clock)
     async with Outbox(runtime, targets) as outbox:
         yield outbox

@@ -14,11 +14,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
+from windlass.catalog.reading import documents_page
 from windlass.errors import AgentError, Conflict, is_for_us
 from windlass.limits import WAIT_MS_MAX, WRITES_MAX
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.store import Document, Store
-from windlass.refusals import check_id, contended, missing_port, unknown_document
+from windlass.ports.documents import Document
+from windlass.ports.store import Store
+from windlass.refusals import check_id, missing_port, too_many_writers, unknown_document
 from windlass.webhooks.channel import Delivered
 from windlass.webhooks.inbound import derive_id
 from windlass_harness.record import Record
@@ -27,7 +29,7 @@ from windlass_protocol import DeliveryInfo, JsonObject
 
 if TYPE_CHECKING:
     from windlass.catalog.reading import Page
-    from windlass.runtime.core import CoreRuntime
+    from windlass.runtime.compose import AgentRuntime
 
 DELIVERY: Final = "delivery"
 """The kind of the document of a delivery."""
@@ -91,7 +93,6 @@ class Deliveries:
         limit: int = 100,
     ) -> "Page[DeliveryInfo]":
         """Return a page of deliveries, by id; with an owner, only those of their sessions."""
-        from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
         def read(document: Document) -> DeliveryInfo | None:
             info = _info(document)
@@ -120,7 +121,7 @@ class Deliveries:
             with suppress(Conflict):
                 await self._store.put_document(after)
                 return _info(after)
-        raise contended(f"delivery {delivery_id}")
+        raise too_many_writers(f"delivery {delivery_id}")
 
     async def delete(self, delivery_id: str) -> None:
         """Give a delivery up.
@@ -132,7 +133,7 @@ class Deliveries:
             before = await self._require_document(delivery_id)
             with suppress(Conflict):
                 return await self._store.drop_document(before)
-        raise contended(f"delivery {delivery_id}")
+        raise too_many_writers(f"delivery {delivery_id}")
 
     async def _require_document(self, delivery_id: str) -> Document:
         document = await self._store.document(DELIVERY, check_id(delivery_id, "the id of a delivery"))
@@ -146,19 +147,19 @@ class Outbox:
 
     def __init__(
         self,
-        runtime: "CoreRuntime",
+        runtime: "AgentRuntime",
         targets: Iterable[DeliveryTarget],
         *,
         bookmark: str = OUTBOX,
         retries_s: tuple[float, ...] = RETRIES_S,
     ) -> None:
-        store = runtime.ports.store
+        store = runtime.core.ports.store
         if store is None:
             raise missing_port("run journal")
         self._store = store
-        self._clock = runtime.ports.machine.clock
-        self._holder = runtime.ports.machine.new_id()
-        self._hide: Callable[[str], str] = runtime.ports.scribe.redactor.text
+        self._clock = runtime.core.ports.machine.clock
+        self._holder = runtime.core.ports.machine.new_id()
+        self._hide: Callable[[str], str] = runtime.core.ports.scribe.redactor.text
         self._targets: Mapping[str, DeliveryTarget] = {target.name: target for target in targets}
         self._retries_s = retries_s
         self._mark = Document(BOOKMARK, bookmark, 0, {})
@@ -273,7 +274,7 @@ class Outbox:
         return True
 
     async def _enqueue(self, target: DeliveryTarget, record: Record, part: int) -> None:
-        session = await self._store.listed_session(record.session_id)
+        session = await self._store.session_info(record.session_id)
         if session is not None and session.is_playground:
             return
         body: JsonObject = {

@@ -6,6 +6,7 @@ so a session id says where its answers belong.
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -15,11 +16,18 @@ from pydantic import JsonValue
 from windlass import parts
 from windlass.refusals import bad_setup
 from windlass.runtime.requests import makes_call
-from windlass.webhooks.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
+from windlass.webhooks.channel import (
+    ChannelAnswer,
+    Delivered,
+    Incoming,
+    Message,
+    Notice,
+    Reply,
+    SignedRequest,
+)
 from windlass.webhooks.inbound import is_variable
 from windlass.webhooks.outbound import outcome_of, post
 from windlass_protocol import InputKind, InputRequest, InputResponse, JsonObject, encode
-from windlass_protocol.lazy import lazy_pattern
 
 SLACK_API: Final = "https://slack.com/api"
 TEXT_CHARS_MAX: Final = 12_000
@@ -30,8 +38,8 @@ _SECTIONS_MAX: Final = 4
 _LABEL_CHARS_MAX: Final = 75
 _OPTIONS_MAX: Final = 25
 _ACTION: Final = "windlass"
-_MENTION: Final = lazy_pattern(r"^\s*<@[A-Z0-9]+(?:\|[^>]*)?>\s*")
-_MENTIONED: Final = lazy_pattern(r"<@([A-Z0-9]+)")
+_MENTION: Final = re.compile(r"^\s*<@[A-Z0-9]+(?:\|[^>]*)?>\s*")
+_MENTIONED: Final = re.compile(r"<@([A-Z0-9]+)")
 _LATER: Final = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 )
@@ -140,12 +148,12 @@ def _is_mention(payload: JsonObject, text: str) -> bool:
     return _MENTION.match(text) is not None or not apps.isdisjoint(_MENTIONED.findall(text))
 
 
-def _click(payload: JsonObject) -> Answer | None:
+def _click(payload: JsonObject) -> ChannelAnswer | None:
     action = cast("list[JsonObject]", payload["actions"])[0]
     if not str(action.get("action_id")).startswith(f"{_ACTION}:"):
         return None
     value = json.loads(str(action["value"]))
-    return Answer(value["session"], value["request"], value["option"], _of(payload, "user", "id"))
+    return ChannelAnswer(value["session"], value["request"], value["option"], _of(payload, "user", "id"))
 
 
 def _of(payload: JsonObject, name: str, field: str) -> str:

@@ -1,19 +1,20 @@
 """A2A 1.x: agents of this server as agents of the Agent2Agent protocol, over JSON-RPC.
 
 A task is a run and a context is a session, so tasks survive what runs survive, and the SDK keeps nothing. The
-official SDK (`a2a-sdk`, extra `a2a`) parses requests and writes responses; the first request imports it.
+official SDK (`a2a-sdk`, extra `a2a`) parses requests and writes responses; the first request imports it, in a
+thread: it is large.
 """
 
 import json
 import logging
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pydantic_core import to_json
 from starlette.requests import Request
@@ -23,7 +24,9 @@ from starlette.types import Message as AsgiMessage
 
 from windlass import AgentError, Conflict, InputRequest, InputResponse, Rejected
 from windlass.errors import install_hint
-from windlass.ports.store import RunInfo, RunRow
+from windlass.ports.catalog import RunRow
+from windlass.ports.listing import RunInfo
+from windlass.tools.calling import in_masking_thread, read_by_size
 from windlass.webhooks.inbound import keep_reply, reply_of
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
@@ -68,10 +71,12 @@ _NEW_TEXT: Final = frozenset({"step.started", "step.retrying", "message.complete
 async def card(request: Request) -> Response:
     """Return the card of an agent."""
     caller: Caller = request.state.caller
-    a2a, name = _types(), _agent(request)
+    name = _agent(request)
+    await in_masking_thread(make_dispatcher)
+    a2a = _types()
     tenants = request.app.state.tenants
     agent = tenants.agents[name]
-    address = str(request.url).removesuffix(f"/{CARD_PATH}")
+    address = str(request.base_url).rstrip("/") + request.url.path.removesuffix(f"/{CARD_PATH}")
     description = agent.description or f"The agent {name}."
     agent_card = a2a.AgentCard(
         name=name,
@@ -107,7 +112,8 @@ async def rpc(request: Request) -> Response:
         # `Guard` has read the body, and checked that it is JSON of a bounded size.
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return await _dispatcher().handle_requests(Request(request.scope, receive))
+    dispatcher = await in_masking_thread(make_dispatcher)
+    return await dispatcher.handle_requests(Request(request.scope, receive))
 
 
 routes: Final = (
@@ -131,8 +137,16 @@ def _types() -> ModuleType:
         raise Problem(501, f"A2A needs an optional dependency: {install_hint('a2a')}") from None
 
 
+class RequestDispatcher(Protocol):
+    """Answers JSON-RPC requests of A2A clients."""
+
+    async def handle_requests(self, request: Request) -> Response:
+        """Answer one request."""
+        ...
+
+
 @cache
-def _dispatcher() -> Any:
+def make_dispatcher() -> RequestDispatcher:
     """Return the dispatcher of the SDK, with our handler behind it."""
     _types()
     common = import_module("a2a.server.routes.common")
@@ -150,12 +164,12 @@ def _dispatcher() -> Any:
     class Dispatcher(dispatching.JsonRpcDispatcher):
         async def _process_non_streaming_request(self, *arguments: Any) -> Any:
             with _translate_errors():
-                _check(arguments[0])
+                await _check(arguments[0])
                 return await dispatching.JsonRpcDispatcher._process_non_streaming_request(self, *arguments)
 
         async def _process_streaming_request(self, *arguments: Any) -> Any:
             with _translate_errors():
-                _check(arguments[1])
+                await _check(arguments[1])
                 return await dispatching.JsonRpcDispatcher._process_streaming_request(self, *arguments)
 
     # Its entries quote requests, with the text of users and the secrets of push notifications. A filter stays
@@ -165,9 +179,10 @@ def _dispatcher() -> Any:
     return Dispatcher(request_handler=handler, context_builder=Contexts())
 
 
-def _check(params: Any) -> None:
+async def _check(params: Any) -> None:
     """Check the fields that every request of its kind has."""
-    import_module("a2a.utils.proto_utils").validate_proto_required_fields(params)
+    check = import_module("a2a.utils.proto_utils").validate_proto_required_fields
+    await read_by_size(params.ByteSize(), partial(check, params))
     for message in (params, getattr(params, "configuration", None)):
         length: int = getattr(message, "history_length", 0)
         if length < 0:
@@ -278,7 +293,7 @@ class A2AHandler:
             raise _error("TaskNotCancelableError", "the task has ended")
         runtime = caller.tenant.runtime
         await runtime.cancel_run(row.run_id, by=caller.principal.user)
-        await runtime.run_result(row.run_id)
+        await runtime.handle(row.run_id).wait()
         return await _task(caller, row)
 
     async def on_get_extended_agent_card(self, params: object, context: "ServerCallContext") -> object:
@@ -426,8 +441,8 @@ async def _accept_message(
                 "ContentTypeNotSupportedError", "a message has text parts, and data parts in an answer"
             )
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
-    data = [_plain(part.data) for part in message.parts if part.HasField("data")]
-    choice = data[0] if data else dict[str, object]()
+    data = (_plain(part.data) for part in message.parts if part.HasField("data"))
+    choice = next(data, dict[str, object]())
     if not text and not choice:
         raise _error("ContentTypeNotSupportedError", "a message has a text part")
     config = None
@@ -501,7 +516,7 @@ async def _answer_request(
         option_id=None if option is None else str(option),
         text=text or None,
     )
-    await runtime.answer_session(row.session_id, await sign_responses(caller, [response]), key=key)
+    await runtime.sessions.answer(row.session_id, await sign_responses(caller, [response]), key=key)
     return request_id
 
 
@@ -513,7 +528,7 @@ async def _open_request(caller: Caller, row: RunRow, request_id: object) -> str:
     if row.status in _OVER:
         problem = "the task has ended and waits for no answer: send a message with its contextId alone"
         raise _error("UnsupportedOperationError", problem)
-    for request in await caller.tenant.runtime.run_requests(row.run_id):
+    for request in await caller.tenant.runtime.handle(row.run_id).open_requests():
         if request_id == request.request_id or (request_id is None and not request.is_answered):
             return request.request_id
     if isinstance(request_id, str):
@@ -534,7 +549,7 @@ async def _task(caller: Caller, row: RunRow, *, without: str | None = None) -> "
     status = (await runtime.run_snapshot(row.run_id)).status
     task = a2a.Task(id=row.run_id, context_id=row.session_id)
     if status in _OVER:
-        result = await runtime.run_result(row.run_id)
+        result = await runtime.handle(row.run_id).wait()
         task.status.CopyFrom(a2a.TaskStatus(state=_STATES[status]))
         text = result.output or ""
         if status is RunStatus.COMPLETED:
@@ -542,7 +557,7 @@ async def _task(caller: Caller, row: RunRow, *, without: str | None = None) -> "
         elif result.error is not None:
             task.status.message.CopyFrom(_agent_message(row.run_id, row.session_id, result.error.message))
         return task
-    requests = await runtime.run_requests(row.run_id)
+    requests = await runtime.handle(row.run_id).open_requests()
     open_requests = [request for request in requests if request.request_id != without]
     task.status.CopyFrom(a2a.TaskStatus(state=_ASKS if open_requests else _STATES[status]))
     if open_requests:

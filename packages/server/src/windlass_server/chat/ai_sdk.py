@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from sys import maxsize
 from typing import Annotated, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import JsonValue
@@ -443,10 +444,10 @@ class AiMessage:
             self.parts.append(initial)
         return self._open[key]
 
-    def messages(self, run_id: str) -> Iterable[JsonObject]:
-        """Return the message of the user and that of the assistant."""
+    def messages(self, contents: str, run_id: str) -> Iterable[JsonObject]:
+        """Return the message of the user and that of the assistant; `contents` is where contents are."""
         if self.user_parts is not None:
-            parts: list[JsonValue] = [_user_part(part) for part in self.user_parts]
+            parts: list[JsonValue] = [_user_part(part, contents) for part in self.user_parts]
             yield {"id": f"{run_id}{USER_MESSAGE_SUFFIX}", "role": "user", "parts": parts}
         if self.parts or "error" in self.metadata:
             yield {"id": run_id, "role": "assistant", "metadata": self.metadata, "parts": [*self.parts]}
@@ -455,8 +456,9 @@ class AiMessage:
 class AiHistory:
     """The records of a session in, the messages of its chat out."""
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, *, root: str = "") -> None:
         self._session_id = session_id
+        self._contents = f"{root}{PREFIX}/sessions/{quote(session_id)}/contents"
         self._runs: dict[str, AiMessage] = {}
 
     def take(self, record: Record) -> None:
@@ -479,22 +481,27 @@ class AiHistory:
 
     def messages(self) -> list[JsonObject]:
         """Return the messages, oldest first."""
-        return [message for run_id, run in self._runs.items() for message in run.messages(run_id)]
+        return [
+            message for run_id, run in self._runs.items() for message in run.messages(self._contents, run_id)
+        ]
 
 
 def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _user_part(part: UserPart) -> JsonObject:
+def _user_part(part: UserPart, contents: str) -> JsonObject:
     match part.type:
         case "text":
             return {"type": "text", "text": part.text}
         case "image":
-            return {"type": "file", "mediaType": part.media_type or "image/*", "url": part.image}
+            url, media_type, name = part.image, part.media_type or "image/*", None
         case "file":
-            name: JsonObject = {} if part.filename is None else {"filename": part.filename}
-            return {"type": "file", "mediaType": part.media_type, "url": part.data, **name}
+            url, media_type, name = part.data, part.media_type, part.filename
+    if part.content is not None:
+        url = f"{contents}/{part.content.hash}"
+    shown: JsonObject = {"type": "file", "mediaType": media_type, "url": url}
+    return shown if name is None else {**shown, "filename": name}
 
 
 router = APIRouter(prefix=PREFIX, tags=["chat clients"], route_class=Route)
@@ -585,14 +592,14 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
     response_class=Response,
     summary="Messages of a chat of the AI SDK",
 )
-async def history(*, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Response:
+async def history(*, request: Request, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Response:
     """Return the messages of a chat as `UIMessage[]`, oldest first; a new chat has none.
 
     The run under way is the last message, as far as it is stored: the stream replaces it.
     """
     check_agent(caller, agent)
     thread = await find_thread(caller, chat_id)
-    chat_history = AiHistory(thread.session_id)
+    chat_history = AiHistory(thread.session_id, root=request.scope.get("app_root_path", ""))
     if thread.session is not None:
         async for records in pages_of(caller.tenant.store, thread.session_id):
             for record in records:

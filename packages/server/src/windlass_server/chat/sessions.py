@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass import Conflict, Event
+from windlass.ports.catalog import RunRow
 from windlass.ports.feed import StreamOptions
-from windlass.ports.store import RunRow
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Id, InputKind, InputRequest, InputResponse, JsonObject, RunStatus, UserContent
@@ -25,7 +25,7 @@ from windlass_server.settings import (
     THREAD_REWINDS_MAX,
     THREAD_RUNS_SEARCHED_MAX,
 )
-from windlass_server.streams import SSE_TYPE, FeedResponse, Frames, open_feed
+from windlass_server.streams import SSE_TYPE, FeedResponse, Frames, Streams, open_feed
 
 _CONTENT: Final[TypeAdapter[UserContent]] = TypeAdapter(UserContent)
 _MEDIA: Final = frozenset({"image", "audio", "video", "document", "binary"})
@@ -387,7 +387,7 @@ async def speak(
     """
     store = caller.tenant.store
     if await store.run(run_id) is None and thread.session is not None and thread.session.info is not None:
-        requests = await caller.tenant.runtime.session_requests(thread.session_id)
+        requests = await caller.tenant.runtime.sessions.open_requests(thread.session_id)
         if any(not request.is_answered for request in requests):
             raise conflict_error("the current run waits for answers: answer its requests first")
     ids = (thread.session_id, run_id)
@@ -477,12 +477,12 @@ async def answer(caller: Caller, name: str, *, answers: Sequence[ClientAnswer], 
     view = past.behind(ids, needs_all=needs_all)
     if view is None:
         raise conflict_error("the run has more open requests: answer all of them in one request")
-    requests = await caller.tenant.runtime.session_requests(thread.session_id)
+    requests = await caller.tenant.runtime.sessions.open_requests(thread.session_id)
     left = {request.request_id for request in requests if not request.is_answered}
     for entry in answers:
         response = entry.response(past.requests[entry.request_id])
         key = derive_id("chat answer", caller.principal.key, response.model_dump_json(by_alias=True))
-        await caller.tenant.runtime.answer_session(
+        await caller.tenant.runtime.sessions.answer(
             thread.session_id, await sign_responses(caller, [response]), key=key
         )
     return ChatRun(thread.session_id, past.run_id, view, is_again=ids.isdisjoint(left))
@@ -538,7 +538,7 @@ async def _is_shared(caller: Caller, thread: Thread, row: RunRow) -> bool:
     for _ in range(thread.rewinds):
         if session_id == row.session_id:
             return True
-        info = await caller.tenant.store.listed_session(session_id)
+        info = await caller.tenant.store.session_info(session_id)
         if info is None or info.predecessor_id is None or (info.predecessor_seq or 0) < row.first_seq - 1:
             return False
         session_id = info.predecessor_id
@@ -572,5 +572,7 @@ def _rewind_id(first_id: str, count: int) -> str:
 
 async def stream_run(request: Request, caller: Caller, *, run_id: str, frames: Frames) -> FeedResponse:
     """Return the stream of a run, from its beginning."""
-    feed = caller.tenant.runtime.events().subscribe_run(run_id, until_terminal=True)
-    return await open_feed(feed, lambda cursor: frames, streams=request.app.state.streams, caller=caller)
+    streams: Streams = request.app.state.streams
+    bus = caller.tenant.runtime.events()
+    feed = bus.subscribe_run(run_id, options=streams.options(), until_terminal=True)
+    return await open_feed(feed, lambda cursor: frames, streams=streams, caller=caller)

@@ -1,19 +1,24 @@
-"""Routes of approvals: open requests to people over all sessions, and their answers."""
+"""Routes of approvals: requests to people over all sessions, and their answers."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
+from windlass.catalog import SettledRequest
+from windlass_protocol import (
+    Accepted,
+    ApprovalInfo,
+    ApprovalPage,
+    ApprovalView,
+    InputResponse,
+    SettledApproval,
+)
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
 from windlass_server.requests import (
     PREFIX,
-    Bound,
     CallerDep,
-    IdempotencyKey,
     OwnRequest,
-    answer_once,
     body_of,
     reply,
     sign_responses,
@@ -36,8 +41,24 @@ async def inbox(caller: CallerDep, query: PageDep) -> Response:
     get the requests of all sessions of the tenant.
     """
     page = await caller.sessions.requests(after=query.after, limit=query.limit)
-    requests = tuple(body_of(ApprovalInfo, one) for one in page.items)
+    requests = tuple(body_of(ApprovalInfo, approval) for approval in page.items)
     return reply(ApprovalPage(requests=requests, next=page.next))
+
+
+@router.get(
+    "/approvals/{request_id:path}",
+    response_model=ApprovalView,
+    responses=answers(200, {"open": APPROVAL_EXAMPLE}, 404),
+    summary="A request",
+)
+async def get(caller: CallerDep, request: OwnRequest) -> Response:
+    """Return a request, open or closed: one that you may answer, or might have.
+
+    A closed request says how it was closed, when, and by which user.
+    """
+    if isinstance(request, SettledRequest):
+        return reply(ApprovalView(settled=body_of(SettledApproval, request)))
+    return reply(ApprovalView(open=body_of(ApprovalInfo, request)))
 
 
 @router.post(
@@ -50,9 +71,8 @@ async def inbox(caller: CallerDep, query: PageDep) -> Response:
 async def answer(
     *,
     caller: CallerDep,
-    found: OwnRequest,
-    given: Annotated[Answer, body_example(approve={"optionId": "approve"}, words={"text": "Only ten."})],
-    key: IdempotencyKey = None,
+    request: OwnRequest,
+    body: Annotated[Answer, body_example(approve={"optionId": "approve"}, words={"text": "Only ten."})],
 ) -> Response:
     """Answer a request: with one of its options, a text, or both.
 
@@ -62,16 +82,13 @@ async def answer(
     conflict, which names the option, the person and the time of that answer.
     """
     response = InputResponse(
-        request_id=found.request_id,
-        option_id=given.option_id,
-        text=given.text,
-        arguments_hash=given.arguments_hash,
-        arguments=given.arguments,
+        request_id=request.request_id,
+        option_id=body.option_id,
+        text=body.text,
+        arguments_hash=body.arguments_hash,
+        arguments=body.arguments,
     )
 
-    async def give(answer_key: str | None) -> None:
-        responses = await sign_responses(caller, [response])
-        await caller.tenant.runtime.answer_session(found.session_id, responses, key=answer_key)
-
-    await answer_once(caller, Bound(key, f"approvals/{found.request_id}", given), give=give)
-    return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)
+    responses = await sign_responses(caller, [response])
+    await caller.tenant.runtime.sessions.answer(request.session_id, responses, key=caller.id_for("answer"))
+    return reply(Accepted(session_id=request.session_id, run_id=request.run_id), 202)

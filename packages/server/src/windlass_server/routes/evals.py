@@ -13,6 +13,7 @@ from windlass.evals import Case, Results
 from windlass.evals.dataset import NAME_CHARS_MAX, read_inputs
 from windlass.evals.datasets import CaseChanges, case_name
 from windlass_protocol import (
+    Deleted,
     EvalComparison,
     EvalDataset,
     EvalDatasetCase,
@@ -66,14 +67,14 @@ class ExperimentsQuery(PageQuery):
 )
 async def list_experiments(caller: CallerDep, query: Annotated[ExperimentsQuery, Query()]) -> Response:
     """Return your experiments, the newest first; one that has not ended with what was scored so far."""
-    found = await Results(caller.tenant.runtime).list(
+    page = await Results(caller.tenant.runtime).list(
         owner=caller.principal.user,
         agent_id=query.agent,
         dataset=query.dataset,
         after=query.after,
         limit=query.limit,
     )
-    return reply(EvalExperimentPage(experiments=found.items, next=found.next))
+    return reply(EvalExperimentPage(experiments=page.items, next=page.next))
 
 
 @experiments.get(
@@ -123,8 +124,8 @@ class DatasetsQuery(PageQuery):
 )
 async def list_datasets(caller: CallerDep, page: Annotated[DatasetsQuery, Query()]) -> Response:
     """Return your data sets by name."""
-    found = await caller.datasets.list(after=page.after, limit=page.limit)
-    return reply(EvalDatasetPage(datasets=found.items, next=found.next))
+    datasets_page = await caller.datasets.list(after=page.after, limit=page.limit)
+    return reply(EvalDatasetPage(datasets=datasets_page.items, next=datasets_page.next))
 
 
 @datasets.post(
@@ -134,10 +135,10 @@ async def list_datasets(caller: CallerDep, page: Annotated[DatasetsQuery, Query(
     summary="Make a data set",
 )
 async def make_dataset(
-    *, caller: CallerDep, wanted: Annotated[NewDataset, body_example(prices={"name": "prices"})]
+    *, caller: CallerDep, body: Annotated[NewDataset, body_example(prices={"name": "prices"})]
 ) -> Response:
     """Make a data set without cases; yours with this name stays as it is."""
-    return reply(await caller.datasets.make(wanted.name))
+    return reply(await caller.datasets.make(body.name))
 
 
 @datasets.get(
@@ -148,8 +149,8 @@ async def make_dataset(
 )
 async def get_dataset(caller: CallerDep, dataset: OwnDataset, page: PageDep) -> Response:
     """Return a data set with a page of its cases, in their order."""
-    found = await caller.datasets.cases(dataset.name, after=page.after, limit=page.limit)
-    return reply(EvalDatasetView(dataset=dataset, cases=found.items, next=found.next))
+    cases = await caller.datasets.cases(dataset.name, after=page.after, limit=page.limit)
+    return reply(EvalDatasetView(dataset=dataset, cases=cases.items, next=cases.next))
 
 
 @datasets.get(
@@ -163,21 +164,23 @@ async def get_dataset(caller: CallerDep, dataset: OwnDataset, page: PageDep) -> 
 async def download_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
     """Return a data set as a YAML file in the form of pydantic-evals."""
     text = await caller.datasets.text(dataset.name)
-    safe = "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in dataset.name)
+    safe = "".join(
+        char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in dataset.name
+    )
     headers = {"content-disposition": f'attachment; filename="{safe}.yaml"'}
     return Response(text, media_type=YAML_TYPE, headers=headers)
 
 
 @datasets.delete(
     "/datasets/{dataset_id:path}",
-    response_model=EvalDataset,
-    responses=answers(200, DATASET_EXAMPLE, 404),
+    response_model=Deleted,
+    responses=answers(200, {"deleted": ["prices"]}, 404),
     summary="Delete a data set",
 )
 async def delete_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
     """Delete a data set with its cases; experiments on it stay."""
     await caller.datasets.delete(dataset.name)
-    return reply(dataset)
+    return reply(Deleted(deleted=(dataset.name,)))
 
 
 @datasets.post(
@@ -190,7 +193,7 @@ async def add_case(
     *,
     caller: CallerDep,
     dataset: OwnDataset,
-    wanted: Annotated[
+    body: Annotated[
         NewDatasetCase,
         body_example(
             run={"runId": "019a8f…", "tags": ["smoke"]},
@@ -202,16 +205,16 @@ async def add_case(
 
     What is given beside `runId` replaces what the run says. `inputs` with `conversation` are messages.
     """
-    given = _given(wanted)
-    if wanted.run_id is None:
-        if "inputs" not in given:
+    changes = _case_changes(body)
+    if body.run_id is None:
+        if "inputs" not in changes:
             raise Problem(422, "inputs are missing: give inputs, or the runId of a recorded run")
-        case = Case(wanted.name or case_name(wanted.inputs), **given)
+        case = Case(body.name or case_name(body.inputs), **changes)
         return reply(await caller.datasets.add(dataset.name, case))
-    if await caller.sessions.find_run(wanted.run_id) is None:
+    if await caller.sessions.find_run(body.run_id) is None:
         raise not_found("run")
-    found = await caller.datasets.add_run(dataset.name, wanted.run_id, case=wanted.name, **given)
-    return reply(found)
+    added = await caller.datasets.add_run(dataset.name, body.run_id, case=body.name, **changes)
+    return reply(added)
 
 
 @datasets.patch(
@@ -224,11 +227,11 @@ async def change_case(
     *,
     caller: CallerDep,
     dataset: OwnDataset,
-    wanted: Annotated[DatasetCaseChange, body_example(expected={"name": "oslo", "expected": "95 crowns"})],
+    body: Annotated[DatasetCaseChange, body_example(expected={"name": "oslo", "expected": "95 crowns"})],
 ) -> Response:
     """Change inputs, expected answer, tags or metadata of the case that `name` names; the rest stays."""
     try:
-        return reply(await caller.datasets.change(dataset.name, wanted.name, **_given(wanted)))
+        return reply(await caller.datasets.change(dataset.name, body.name, **_case_changes(body)))
     except Conflict:
         pass
     raise not_found("case")
@@ -244,12 +247,12 @@ class CaseQuery(WireModel):
     "/datasets/{dataset_id:path}/cases",
     response_model=EvalDataset,
     responses=answers(200, DATASET_EXAMPLE, 404),
-    summary="Remove a case",
+    summary="Delete a case",
 )
-async def remove_case(
+async def delete_case(
     caller: CallerDep, dataset: OwnDataset, query: Annotated[CaseQuery, Query()]
 ) -> Response:
-    """Remove a case from a data set."""
+    """Delete a case of a data set."""
     try:
         await caller.datasets.remove(dataset.name, query.name)
     except (Conflict, Rejected):  # no case has such a name
@@ -257,12 +260,12 @@ async def remove_case(
     return reply(await caller.datasets.get(dataset.name))
 
 
-def _given(wanted: NewDatasetCase | DatasetCaseChange) -> CaseChanges:
+def _case_changes(body: NewDatasetCase | DatasetCaseChange) -> CaseChanges:
     """Return the parts of a case that a body has; null as the expected answer is one."""
-    fields: BaseModel = wanted
-    found = {
-        name: getattr(wanted, name) for name in CaseChanges.__annotations__ if name in fields.model_fields_set
+    fields: BaseModel = body
+    values = {
+        name: getattr(body, name) for name in CaseChanges.__annotations__ if name in fields.model_fields_set
     }
-    if "inputs" in found:
-        found["inputs"] = read_inputs(found["inputs"], "the case")
-    return CaseChanges(**found)
+    if "inputs" in values:
+        values["inputs"] = read_inputs(values["inputs"], "the case")
+    return CaseChanges(**values)

@@ -71,7 +71,7 @@ class Said(WireModel):
         """The message with files as data URLs; None if it is empty."""
         if self.message is None or isinstance(self.message, str):
             return self.message or None
-        return tuple(_inline(one) if isinstance(one, FilePart) else one for one in self.message) or None
+        return tuple(_inline(part) if isinstance(part, FilePart) else part for part in self.message) or None
 
     @property
     def context(self) -> tuple[str, ...] | None:
@@ -94,11 +94,11 @@ class EveSession(Said):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        for name, words in _REFUSED.items():
-            if name in given:
-                raise PydanticCustomError("refused", words)
-        return given
+    def _refuse(cls, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        for name, reason in _REFUSED.items():
+            if name in body:
+                raise PydanticCustomError("refused", reason)
+        return body
 
 
 class EveTurn(Said):
@@ -149,7 +149,7 @@ _HEALTHY: Final[JsonObject] = {"ok": True, "status": "ready", "workflowId": "win
 @router.get(
     "/health",
     response_model=EveHealth,
-    responses={status: one for status, one in answers(200, _HEALTHY).items() if status in (200, 503)},
+    responses={status: answer for status, answer in answers(200, _HEALTHY).items() if status in (200, 503)},
     summary="Health of the server, for clients of eve",
 )
 async def health(request: Request, query: AnyQueryDep) -> Response:
@@ -173,7 +173,7 @@ async def health(request: Request, query: AnyQueryDep) -> Response:
 async def create(
     *,
     caller: CallerDep,
-    wanted: Annotated[
+    body: Annotated[
         EveSession,
         body_example(
             message={"message": "Pay the hotel."},
@@ -183,7 +183,7 @@ async def create(
     agent: AgentName = None,
 ) -> Response:
     """Create a session with its first message; the response is sent when the message is durable."""
-    content = wanted.content
+    content = body.content
     if content is None:
         raise Problem(400, "message: a session begins with one that is not empty")
     begun = await sessions.begin(
@@ -191,14 +191,14 @@ async def create(
         Session(
             message=content,
             agent=agent,
-            mode=wanted.mode,
-            output_schema=wanted.output_schema,
-            context=wanted.context,
+            mode=body.mode,
+            output_schema=body.output_schema,
+            context=body.context,
         ),
     )
     name = begun.session_id
     started = EveStarted.model_validate({"sessionId": name, "continuationToken": name})
-    return _named(reply(started, 202), name)
+    return _with_session_header(reply(started, 202), name)
 
 
 @router.post(
@@ -211,7 +211,7 @@ async def proceed(
     *,
     caller: CallerDep,
     session: OwnSession,
-    given: Annotated[
+    body: Annotated[
         EveTurn,
         body_example(
             message={"continuationToken": "019a8f…", "message": "And the train?"},
@@ -227,22 +227,22 @@ async def proceed(
     A message to a session that waits for answers joins its run, and open requests without an answer are
     ignored. Any other message starts a run after the current one.
     """
-    if given.continuation_token != session.session_id:
+    if body.continuation_token != session.session_id:
         raise not_found("session")
-    content, answered = given.content, given.input_responses
+    content, answered = body.content, body.input_responses
     runtime = caller.tenant.runtime
-    requests = () if session.info is None else await runtime.session_requests(session.session_id)
-    ids = {one.request_id for one in answered or ()}
-    unanswered = [one for one in requests if one.request_id not in ids]
+    requests = () if session.info is None else await runtime.sessions.open_requests(session.session_id)
+    ids = {response.request_id for response in answered or ()}
+    unanswered = [request for request in requests if request.request_id not in ids]
     if content is None and answered is None:
         raise Problem(400, "give a message that is not empty, inputResponses, or both")
-    if content is None and given.context is not None:
+    if content is None and body.context is not None:
         raise Problem(400, "clientContext: only with a message; answers carry none")
     if content is None and unanswered:
-        _check_goes_on([one for one in requests if one.request_id in ids])
+        _check_goes_on([request for request in requests if request.request_id in ids])
     if content is not None:
         await _check_is_heard(caller, session.session_id, unanswered)
-    if given.output_schema is not None and (answered is not None or requests):
+    if body.output_schema is not None and (answered is not None or requests):
         raise Problem(
             400, "outputSchema: the run that waits keeps its own; send another with the next message"
         )
@@ -253,13 +253,15 @@ async def proceed(
             caller,
             session,
             message=content,
-            context=given.context,
+            context=body.context,
             responses=answered,
         )
     else:
-        message = Message(message=content, output_schema=given.output_schema, context=given.context)
+        message = Message(message=content, output_schema=body.output_schema, context=body.context)
         await sessions.deliver(caller, session, message)
-    return _named(reply(EveAccepted.model_validate({"sessionId": session.session_id})), session.session_id)
+    return _with_session_header(
+        reply(EveAccepted.model_validate({"sessionId": session.session_id})), session.session_id
+    )
 
 
 def _check_goes_on(answered: Sequence[InputRequest]) -> None:
@@ -268,7 +270,7 @@ def _check_goes_on(answered: Sequence[InputRequest]) -> None:
     A call that was approved or denied has a result, after which the session waits again. An answer to a
     question is kept until the others are given.
     """
-    if {one.kind for one in answered} == {InputKind.QUESTION}:
+    if {request.kind for request in answered} == {InputKind.QUESTION}:
         raise Problem(400, "inputResponses: answer the other open requests with the question")
 
 
@@ -278,8 +280,8 @@ async def _check_is_heard(caller: Caller, session_id: str, unanswered: Sequence[
     A message dismisses the requests of its own session, and not those of subagents.
     """
     for request in unanswered:
-        found = await caller.tenant.runtime.sessions.request(request.request_id)
-        if isinstance(found, OpenRequest) and found.session_id != session_id:
+        state = await caller.tenant.runtime.sessions.request(request.request_id)
+        if isinstance(state, OpenRequest) and state.session_id != session_id:
             raise Problem(
                 409, f"a subagent waits for an answer: send inputResponses for {request.request_id} first"
             )
@@ -307,10 +309,10 @@ async def stream(
     response = await feeds.of_session(
         request=request, caller=caller, session=session, query=feeds.SessionFeedQuery.model_validate(shape)
     )
-    return _named(response, session.session_id)
+    return _with_session_header(response, session.session_id)
 
 
-def _named(response: Response, session_id: str) -> Response:
+def _with_session_header(response: Response, session_id: str) -> Response:
     """Return a response with the session in its header; an id may have characters that no header has."""
     if session_id.isascii():
         response.headers[SESSION_HEADER] = session_id

@@ -24,6 +24,7 @@ from windlass_server.streams import (
     Frames,
     NdjsonFrames,
     PacedStream,
+    SlimDeltas,
     SseFrames,
     SteerableFrames,
     Streams,
@@ -54,6 +55,8 @@ class FeedQuery(WireModel):
     shape: Literal["events", "steerable", "eve"] = "events"
     """`steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`. `eve`, for
     sessions, sends the events of eve 0.13.8 in its order."""
+    deltas: Literal["whole", "slim"] = "whole"
+    """Only with `shape=events`: `slim` leaves out of a text delta what it shares with the one before it."""
     start_index: Annotated[
         int | None, Field(ge=0, description="Only with `shape=eve`: the number of events to leave out.")
     ] = None
@@ -82,7 +85,7 @@ class ReplayQuery(WireModel):
     speed: Annotated[float, Field(ge=0.1, le=1_000, description="2 halves the pauses.")] = 1.0
     pause_max: Annotated[
         float,
-        Field(alias="pause_max", ge=0, le=REPLAY_PAUSE_S_MAX, description="The longest pause, seconds."),
+        Field(ge=0, le=REPLAY_PAUSE_S_MAX, description="The longest pause, seconds."),
     ] = REPLAY_PAUSE_S
 
 
@@ -144,12 +147,12 @@ async def of_session(
     `follow=false` is the page before a record. With `shape=eve` the `id` is the number of the event, and
     lines of JSON resume with `startIndex`.
     """
-    bus = caller.tenant.runtime.events()
+    bus, streams = caller.tenant.runtime.events(), _streams(request)
     start = _eve_start(query, last)
     cursor = None if query.shape == "eve" else _cursor(query, last)
     if query.last is not None or query.before is not None:
         cursor = await _from_end(caller, session.session_id, query=query, cursor=cursor)
-    feed = bus.subscribe_session(session.session_id, cursor, options=StreamOptions(follow=query.follow))
+    feed = bus.subscribe_session(session.session_id, cursor, options=streams.options(follow=query.follow))
     chat = None
     if query.shape == "steerable" and isinstance(cursor, SessionCursor):
         first = await _run_start(caller, cursor)
@@ -170,7 +173,7 @@ async def of_run(
         raise Problem(422, "shape=eve is for sessions: read /sessions/{id}/events?shape=eve")
     _eve_start(query, last)
     bus = caller.tenant.runtime.events()
-    options, cursor = StreamOptions(follow=query.follow), _cursor(query, last)
+    options, cursor = _streams(request).options(follow=query.follow), _cursor(query, last)
     feed = bus.subscribe_run(run.run_id, cursor, options=options, until_terminal=True, row=run)
     chat = None
     if query.shape == "steerable" and isinstance(cursor, RunCursor):
@@ -197,7 +200,7 @@ async def replay(
     inner = runtime.events().subscribe_run(
         run.run_id, _cursor(plain, last), options=options, until_terminal=True
     )
-    clock = runtime.ports.machine.clock
+    clock = runtime.core.ports.machine.clock
     feed = PacedStream(inner, clock, speed=query.speed, pause_s_max=query.pause_max)
     return await _response(request, caller, feed=feed, query=plain)
 
@@ -216,7 +219,8 @@ async def of_all(
     if types is not None and len(types) > TYPES_MAX:
         raise Problem(422, f"types: found {len(types):,}, limit {TYPES_MAX}")
     check_event_names("types", types or ())
-    options = StreamOptions(follow=query.follow, with_live=types is not None and bool(types & PROGRESS_TYPES))
+    with_live = types is not None and bool(types & PROGRESS_TYPES)
+    options = _streams(request).options(follow=query.follow, with_live=with_live)
     text = last or query.after
     if text == "now":
         cursor: Cursor | None = AllCursor(position=await caller.tenant.store.last_position())
@@ -282,6 +286,10 @@ def _cursor(query: FeedQuery, last: str | None) -> Cursor | None:
     return None if not text else decode_cursor(text)
 
 
+def _streams(request: Request) -> Streams:
+    return request.app.state.streams
+
+
 async def _response(
     request: Request,
     caller: Caller,
@@ -293,27 +301,36 @@ async def _response(
     until: int | None = None,
     chat: ChatFold | None = None,
 ) -> Response:
-    streams: Streams = request.app.state.streams
+    streams = _streams(request)
 
     def frames(cursor: str) -> Frames:
-        place = cursor if tells_place else None
+        first_cursor = cursor if tells_place else None
         if query.shape == "steerable":
             return SteerableFrames(chat)
-        return _frames(request, query, streams, place=place, start=start, until=until)
+        return _frames(request, query, streams, first_cursor=first_cursor, start=start, until=until)
 
-    response = await open_feed(feed, frames, streams=streams, caller=caller)
+    if query.deltas == "slim" and query.shape != "events":
+        raise Problem(422, "deltas=slim: only with shape=events")
+    slim = SlimDeltas() if query.deltas == "slim" else None
+    response = await open_feed(feed, frames, streams=streams, caller=caller, slim=slim)
     if tells_place:
         response.headers[CURSOR_HEADER] = encode_cursor(feed.cursor)
     return response
 
 
 def _frames(
-    request: Request, query: FeedQuery, streams: Streams, *, place: str | None, start: int, until: int | None
+    request: Request,
+    query: FeedQuery,
+    streams: Streams,
+    *,
+    first_cursor: str | None,
+    start: int,
+    until: int | None,
 ) -> Frames:
     accepted = request.headers.get("accept", "")
     is_sse = SSE_TYPE in accepted if query.shape == "eve" else NDJSON_TYPE not in accepted
-    wanted = query.format or ("sse" if is_sse else "ndjson")
-    sse = SseFrames(streams.limits.reconnect_ms, place, until) if wanted == "sse" else None
+    format_name = query.format or ("sse" if is_sse else "ndjson")
+    sse = SseFrames(streams.limits.reconnect_ms, first_cursor, until) if format_name == "sse" else None
     if query.shape == "eve":
         return EveFrames(sse, start)
     return sse or NdjsonFrames(until)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from windlass.agent.package import package_difference, package_of
 from windlass.catalog import RunStats
-from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, merged
+from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, by_model
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState, ProposalStatus
 from windlass.ledger.changes import package_values
@@ -39,7 +39,7 @@ from windlass_protocol import (
     VersionTally,
     WaitingNumbers,
 )
-from windlass_server.models import NewProposal, ProposalTrial, Verdict, WireModel
+from windlass_server.models import NewProposal, PageQuery, ProposalTrial, Verdict, WireModel
 from windlass_server.openapi import (
     COMPARE_EXAMPLE,
     FAILURES_EXAMPLE,
@@ -52,16 +52,14 @@ from windlass_server.openapi import (
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     PREFIX,
-    Bound,
     Caller,
     CallerDep,
-    IdempotencyKey,
     agent_for,
     body_of,
     conflict_error,
-    once,
+    page_of,
     reply,
-    session_id_for,
+    stamp,
 )
 from windlass_server.routing import Route
 from windlass_server.settings import ImproveSettings
@@ -79,7 +77,6 @@ _MOMENT_EXAMPLES: Final[list[object]] = ["2026-01-01T00:00:00Z"]
 Since = Annotated[
     str | None,
     Field(
-        alias="from",
         pattern=_MOMENT,
         description="Runs that started then or later.",
         examples=_MOMENT_EXAMPLES,
@@ -95,7 +92,7 @@ class StatsQuery(WireModel):
     """Query of statistics."""
 
     since: Since = None
-    to: Until = None
+    until: Until = None
     bucket: Annotated[int, Field(ge=1, le=BUCKET_S_MAX, description="Seconds per interval.")] = 3_600
     agent: AgentFilter = None
     split: Annotated[
@@ -117,18 +114,26 @@ async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Res
     unless `agent` names the subagent. `split` adds the eight groups with the most runs; durations of a model
     that several versions use are left out. `split=tool` adds the calls of the eight tools with the most.
     """
-    end = moment_of(query.to) or caller.tenant.runtime.ports.machine.clock.now()
+    end = moment_of(query.until) or caller.now()
     start = moment_of(query.since) or end - SPAN_DEFAULT
     split = "version" if query.split == "model" else None if query.split == "tool" else query.split
-    found = await caller.sessions.stats(start, end, bucket_s=query.bucket, agent_id=query.agent, split=split)
-    groups = await _by_model(caller, found.groups) if query.split == "model" else found.groups
-    wanted = caller.sessions.look(query.agent, found.start, found.end)
-    failing = await caller.tenant.insight.ask(lambda book: book.list_failing_tools(wanted, FAILING_TOOLS_MAX))
-    view = _stats_view(found, failing, None if query.split in (None, "tool") else groups[:GROUPS_MAX])
+    run_stats = await caller.sessions.stats(
+        start, end, bucket_s=query.bucket, agent_id=query.agent, split=split
+    )
+    groups = run_stats.groups
+    if query.split == "model":
+        content = caller.tenant.runtime.core.ports.content
+        assert content is not None, "it was opened with one"
+        groups = await by_model(groups, content)
+    look = caller.sessions.look(query.agent, run_stats.start, run_stats.end)
+    failing = await caller.tenant.insight.ask(lambda book: book.list_failing_tools(look, FAILING_TOOLS_MAX))
+    view = _stats_view(run_stats, failing, None if query.split in (None, "tool") else groups[:GROUPS_MAX])
     if query.split != "tool":
         return reply(view)
-    counts = await caller.tenant.insight.ask(lambda book: book.count_tools(wanted, query.bucket))
-    return reply(view.model_copy(update={"tools": _by_tool(counts, [one.at for one in found.buckets])}))
+    counts = await caller.tenant.insight.ask(lambda book: book.count_tools(look, query.bucket))
+    return reply(
+        view.model_copy(update={"tools": _by_tool(counts, [bucket.at for bucket in run_stats.buckets])})
+    )
 
 
 def _by_tool(counts: Iterable[tuple[int, Fact]], starts: Sequence[str]) -> tuple[ToolGroup, ...]:
@@ -136,7 +141,7 @@ def _by_tool(counts: Iterable[tuple[int, Fact]], starts: Sequence[str]) -> tuple
     tools: dict[str, dict[int, Fact]] = {}
     for at, fact in counts:
         tools.setdefault(fact.name, {})[at] = fact
-    most = sorted(tools.items(), key=lambda one: (-sum(fact.total for fact in one[1].values()), one[0]))
+    most = sorted(tools.items(), key=lambda item: (-sum(fact.total for fact in item[1].values()), item[0]))
     return tuple(
         ToolGroup(
             tool=name,
@@ -165,44 +170,27 @@ def _calls(facts: Sequence[Fact]) -> _Calls:
     )
 
 
-async def _by_model(caller: Caller, groups: Sequence[RunGroup]) -> tuple[RunGroup, ...]:
-    """Return the groups of versions by the model that each of them calls."""
-    content = caller.tenant.runtime.ports.content
-    assert content is not None, "it was opened with one"
-    models: dict[str, list[RunGroup]] = {}
-    for group in groups:
-        try:
-            model = (await package_of(content, group.name)).provider_route.model_id
-        except Rejected:  # it is no longer stored
-            model = "unknown"
-        models.setdefault(model, []).append(group)
-    found = [merged(model, some) for model, some in models.items()]
-    return tuple(sorted(found, key=lambda group: -group.total.runs))
-
-
 def _stats_view(
-    found: RunStats, failing: list[tuple[str, int, int]], groups: Sequence[RunGroup] | None
+    stats: RunStats, failing: list[tuple[str, int, int]], groups: Sequence[RunGroup] | None
 ) -> Stats:
     tools = (FailingTool(tool=tool, calls=calls, failed=failed) for tool, calls, failed in failing)
-    return Stats.model_construct(
-        None,
-        start=found.start,
-        to=found.end,
-        bucket_s=found.bucket_s,
-        total=body_of(RunNumbers, found.total),
-        buckets=tuple(body_of(StatsBucket, one) for one in found.buckets),
-        waiting=body_of(WaitingNumbers, found.waiting),
+    return Stats(
+        since=stats.start,
+        until=stats.end,
+        bucket_s=stats.bucket_s,
+        total=body_of(RunNumbers, stats.total),
+        buckets=tuple(body_of(StatsBucket, bucket) for bucket in stats.buckets),
+        waiting=body_of(WaitingNumbers, stats.waiting),
         failing_tools=tuple(tools),
         groups=None if groups is None else tuple(_group_view(group) for group in groups),
     )
 
 
 def _group_view(group: RunGroup) -> StatsGroup:
-    return StatsGroup.model_construct(
-        None,
+    return StatsGroup(
         name=group.name,
         total=body_of(RunNumbers, group.total),
-        buckets=tuple(body_of(StatsBucket, one) for one in group.buckets),
+        buckets=tuple(body_of(StatsBucket, bucket) for bucket in group.buckets),
     )
 
 
@@ -226,7 +214,7 @@ def stamp_of(text: str | None) -> str | None:
     moment = moment_of(text)
     if moment is None:
         return None
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    return stamp(moment)
 
 
 RUNS_MAX: Final = 10_000
@@ -239,15 +227,19 @@ Version = Annotated[
 ]
 
 
-class VersionsQuery(WireModel):
+AgentId = Annotated[str, Field(min_length=1, max_length=512, description="An agent.", examples=["clerk"])]
+
+
+class VersionsQuery(PageQuery):
     """Query of the versions of an agent."""
 
-    agent: Annotated[str, Field(min_length=1, max_length=512, description="An agent.", examples=["clerk"])]
+    agent: AgentId
 
 
-class CompareQuery(VersionsQuery):
+class CompareQuery(WireModel):
     """Query of a comparison."""
 
+    agent: AgentId
     old: Version
     new: Version
 
@@ -256,7 +248,7 @@ class FailuresQuery(WireModel):
     """Query of failures."""
 
     since: Since = None
-    to: Until = None
+    until: Until = None
     agent: AgentFilter = None
 
 
@@ -272,14 +264,14 @@ async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) 
     Errors that differ only in numbers, ids, paths or quoted values are one cause. The newest 10,000 runs are
     counted.
     """
-    wanted = caller.sessions.look(query.agent, stamp_of(query.since), stamp_of(query.to))
-    facts = await _facts(caller, wanted, limit=RUNS_MAX + 1)
-    ended = [one for one in facts[:RUNS_MAX] if one.has_ended]
+    look = caller.sessions.look(query.agent, stamp_of(query.since), stamp_of(query.until))
+    facts = await _facts(caller, look, limit=RUNS_MAX + 1)
+    ended = [run for run in facts[:RUNS_MAX] if run.has_ended]
     groups = tuple(
         FailureGroup(
             kind=group.kind,
             count=group.count,
-            causes=tuple(body_of(FailureCause, one) for one in group.causes),
+            causes=tuple(body_of(FailureCause, cause) for cause in group.causes),
         )
         for group in failure_groups(ended, causes_max=CAUSES_MAX, runs_max=RUNS_MAX)
     )
@@ -300,16 +292,17 @@ async def versions(caller: CallerDep, query: Annotated[VersionsQuery, Query()]) 
     """
     agent = query.agent
     by_version: dict[str, list[RunFacts]] = {}
-    for one in await _facts(caller, caller.sessions.look(agent)):
-        if one.fingerprint is not None and one.has_ended:
-            by_version.setdefault(one.fingerprint, []).append(one)
-    found = tuple(
+    for run in await _facts(caller, caller.sessions.look(agent)):
+        if run.fingerprint is not None and run.has_ended:
+            by_version.setdefault(run.fingerprint, []).append(run)
+    agent_versions = tuple(
         AgentVersion(first_at=runs[-1].started_at, last_at=runs[0].started_at, tally=_tally(name, runs))
         for name, runs in by_version.items()
     )
-    registered = caller.tenant.runtime.ports.registry.agent(agent)
+    registered = caller.tenant.runtime.core.ports.registry.agent(agent)
     current = None if registered is None else registered.fingerprint
-    return reply(AgentVersions(agent_id=agent, current=current, versions=found))
+    page = page_of(agent_versions, query, name=lambda version: version.tally.fingerprint)
+    return reply(AgentVersions(agent_id=agent, current=current, versions=page.items, next=page.next))
 
 
 @ledger.get(
@@ -325,28 +318,30 @@ async def compare(caller: CallerDep, query: Annotated[CompareQuery, Query()]) ->
     (`pValue`) and the whole confidence interval of the difference say so. Otherwise it is `unclear`.
     """
     agent, old, new = query.agent, query.old, query.new
-    facts = [one for one in await _facts(caller, caller.sessions.look(agent)) if one.has_ended]
-    runs = [[one.sample for one in facts if one.fingerprint == name] for name in (old, new)]
+    facts = [run for run in await _facts(caller, caller.sessions.look(agent)) if run.has_ended]
+    runs = [[run.sample for run in facts if run.fingerprint == name] for name in (old, new)]
     if not all(runs):
         raise not_found("version with a run of yours that has ended")
     comparison = compare_versions((old, runs[0]), (new, runs[1]))
-    changes, found = await _changes(caller, old, new)
-    return reply(AgentComparison(agent_id=agent, comparison=comparison, changes=changes, differences=found))
+    changes, differences = await _changes(caller, old, new)
+    return reply(
+        AgentComparison(agent_id=agent, comparison=comparison, changes=changes, differences=differences)
+    )
 
 
-async def _facts(caller: Caller, wanted: RunLook, *, limit: int = RUNS_MAX) -> list[RunFacts]:
-    return await caller.tenant.insight.ask(lambda book: book.list_facts(wanted, limit))
+async def _facts(caller: Caller, look: RunLook, *, limit: int = RUNS_MAX) -> list[RunFacts]:
+    return await caller.tenant.insight.ask(lambda book: book.list_facts(look, limit))
 
 
 def _tally(name: str, runs: Sequence[RunFacts]) -> VersionTally:
-    return tally(name, [one.sample for one in runs])
+    return tally(name, [run.sample for run in runs])
 
 
 async def _changes(
     caller: Caller, old: str, new: str
 ) -> tuple[tuple[str, ...] | None, tuple[PackageDifference, ...] | None]:
     """Return the changes between two versions in words and in values."""
-    content = caller.tenant.runtime.ports.content
+    content = caller.tenant.runtime.core.ports.content
     assert content is not None, "it was opened with one"
     try:
         packages = [await package_of(content, name) for name in (old, new)]
@@ -358,7 +353,7 @@ async def _changes(
 ProposalId = Annotated[str, Path(description="A proposal.", examples=["proposal-019a8f…"])]
 
 
-class ProposalQuery(WireModel):
+class ProposalQuery(PageQuery):
     """Filters of a list of proposals."""
 
     status: ProposalStatus | None = None
@@ -368,7 +363,7 @@ class ProposalQuery(WireModel):
 @proposals.get(
     "/proposals",
     response_model=ProposalList,
-    responses=answers(200, {"proposals": [PROPOSAL_EXAMPLE], "work": []}, 404),
+    responses=answers(200, {"proposals": [PROPOSAL_EXAMPLE], "work": []}, 400, 404),
     summary="The proposals",
 )
 async def list_proposals(
@@ -379,14 +374,15 @@ async def list_proposals(
     For improvers: a proposal quotes runs of all users of the tenant.
     """
     desk = _desk(request, caller)
-    found = await desk.builder.proposals()
-    wanted = [
-        one
-        for one in found
-        if query.status in (None, one.status) and query.agent in (None, one.proposal.agent_id)
-    ]
-    work = tuple(body_of(ProposalWork, one) for one in desk.works)
-    return reply(ProposalList(proposals=tuple(_proposal_view(desk, one) for one in wanted), work=work))
+    states = await desk.builder.proposals()
+
+    def is_shown(state: ProposalState) -> bool:
+        return query.status in (None, state.status) and query.agent in (None, state.proposal.agent_id)
+
+    page = page_of(states, query, name=lambda state: state.proposal.id, is_shown=is_shown)
+    work = tuple(body_of(ProposalWork, item) for item in desk.works)
+    views = tuple(_proposal_view(desk, state) for state in page.items)
+    return reply(ProposalList(proposals=views, work=work, next=page.next))
 
 
 @proposals.post(
@@ -400,8 +396,7 @@ async def propose(
     request: Request,
     caller: CallerDep,
     *,
-    wanted: Annotated[NewProposal, body_example(prices={"goal": "prices", "agent": "clerk"})],
-    key: IdempotencyKey = None,
+    body: Annotated[NewProposal, body_example(prices={"goal": "prices", "agent": "clerk"})],
 ) -> Response:
     """Let the builder model propose a change to an agent, for a goal.
 
@@ -413,14 +408,13 @@ async def propose(
         raise conflict_error(
             "the server has no builder model: set ImproveSettings(model=…) or --builder-model"
         )
-    if wanted.goal not in {goal.goal_id for goal in settings.goals}:
+    if body.goal not in {goal.goal_id for goal in settings.goals}:
         names = ", ".join(goal.goal_id for goal in settings.goals) or "none"
         raise conflict_error(f"unknown goal; known are {names}: set ImproveSettings(goals=[…]) or --goals")
-    agent = None if wanted.agent is None else agent_for(caller, wanted.agent)
-    proposal_id = f"proposal-{session_id_for(caller, key, kind='proposal')}"
-    work = Work(proposal_id, "propose", _now(caller), wanted.goal, agent)
-    async with once(caller, Bound(key, "proposals", wanted)):
-        desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
+    agent = None if body.agent is None else agent_for(caller, body.agent)
+    proposal_id = f"proposal-{caller.new_id('proposal')}"
+    work = Work(proposal_id, "propose", stamp(caller.now()), body.goal, agent)
+    desk.begin(work, lambda: desk.builder.propose(body.goal, agent=agent, proposal_id=proposal_id))
     return reply(ProposalAccepted(proposal_id=proposal_id), 202)
 
 
@@ -436,7 +430,7 @@ async def check(
     caller: CallerDep,
     *,
     proposal_id: ProposalId,
-    wanted: Annotated[ProposalTrial | None, body_example(some={}, more={"repeats": 3})] = None,
+    body: Annotated[ProposalTrial | None, body_example(some={}, more={"repeats": 3})] = None,
 ) -> Response:
     """Repeat recorded runs with both versions, and compare the results.
 
@@ -449,8 +443,8 @@ async def check(
         raise conflict_error(
             "the goal of this proposal is unknown to the server: set ImproveSettings(goals=[…]) or --goals"
         )
-    wish = wanted or ProposalTrial()
-    work = Work(proposal_id, "check", _now(caller), made.goal_id, made.agent_id)
+    wish = body or ProposalTrial()
+    work = Work(proposal_id, "check", stamp(caller.now()), made.goal_id, made.agent_id)
     desk.begin(work, lambda: desk.builder.check(proposal_id, run_ids=wish.run_ids, repeats=wish.repeats or 1))
     return reply(ProposalAccepted(proposal_id=proposal_id), 202)
 
@@ -472,7 +466,7 @@ async def approve(
 
     The operator of the server applies the change with `builder.apply`.
     """
-    return await _settle(request, caller, proposal_id=proposal_id, given=ruling or Verdict(), is_yes=True)
+    return await _settle(request, caller, proposal_id=proposal_id, verdict=ruling or Verdict(), is_yes=True)
 
 
 @proposals.post(
@@ -489,7 +483,7 @@ async def refuse(
     ruling: Annotated[Verdict | None, body_example(words={"reason": "It makes it slower."})] = None,
 ) -> Response:
     """Record your refusal and its reason."""
-    return await _settle(request, caller, proposal_id=proposal_id, given=ruling or Verdict(), is_yes=False)
+    return await _settle(request, caller, proposal_id=proposal_id, verdict=ruling or Verdict(), is_yes=False)
 
 
 @proposals.get(
@@ -509,8 +503,6 @@ def _settings(request: Request) -> ImproveSettings:
 
 
 def _desk(request: Request, caller: Caller) -> Improving:
-    if "improver" not in caller.principal.roles:
-        raise not_found("route")
     return caller.tenant.insight.improving(_settings(request))
 
 
@@ -523,26 +515,21 @@ async def _find_proposal(desk: Improving, proposal_id: str) -> ProposalState:
 
 
 async def _settle(
-    request: Request, caller: Caller, *, proposal_id: str, given: Verdict, is_yes: bool
+    request: Request, caller: Caller, *, proposal_id: str, verdict: Verdict, is_yes: bool
 ) -> Response:
     """Record a verdict, unless it is about another version."""
     desk = _desk(request, caller)
     made = (await _find_proposal(desk, proposal_id)).proposal
-    if given.fingerprint not in (None, made.fingerprint):
+    if verdict.fingerprint not in (None, made.fingerprint):
         raise Problem(
             409, "the proposal makes another version than the given fingerprint: read it, then decide"
         )
     say = desk.builder.approve if is_yes else desk.builder.refuse
     return reply(
-        _proposal_view(desk, await say(proposal_id, by=caller.principal.user, reason=given.reason or ""))
+        _proposal_view(desk, await say(proposal_id, by=caller.principal.user, reason=verdict.reason or ""))
     )
 
 
 def _proposal_view(desk: Improving, state: ProposalState) -> ProposalView:
-    work = tuple(body_of(ProposalWork, one) for one in desk.works if one.proposal_id == state.proposal.id)
+    work = tuple(body_of(ProposalWork, item) for item in desk.works if item.proposal_id == state.proposal.id)
     return body_of(ProposalView, state, work=work)
-
-
-def _now(caller: Caller) -> str:
-    now = caller.tenant.runtime.ports.machine.clock.now()
-    return f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

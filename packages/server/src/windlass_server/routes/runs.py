@@ -1,5 +1,6 @@
 """Routes of runs: list, read, trace, decisions, prompts, cancel; and starts that were refused."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
@@ -7,7 +8,7 @@ from pydantic import Field
 
 from windlass.catalog.sessions import RUN_IDS_MAX, SEARCH_CHARS_MAX, RunQuery
 from windlass.playground import Playground, UnknownStep
-from windlass.ports.store import RunSort, WaitCause
+from windlass.ports.listing import RunSort, WaitCause
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
@@ -18,14 +19,20 @@ from windlass_protocol import (
     PromptMessage,
     RefusedStart,
     RefusedStartPage,
+    ResultCost,
+    RunCosts,
     RunInfo,
     RunPage,
     RunRow,
     RunStatus,
     StepAnswer,
+    StepCost,
     StepPrompt,
+    ToolCost,
     TraceInfo,
     UndoPlan,
+    Usage,
+    UsageShare,
 )
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.models import (
@@ -36,12 +43,14 @@ from windlass_server.models import (
     NewFeedback,
     NewPlaygroundRun,
     Number,
+    PageDep,
     PageQuery,
     RetryRun,
     Total,
     WireModel,
 )
 from windlass_server.openapi import (
+    COSTS_EXAMPLE,
     DECISIONS_EXAMPLE,
     FEEDBACK_EXAMPLE,
     PLAYGROUND_EXAMPLE,
@@ -57,14 +66,11 @@ from windlass_server.openapi import (
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     PREFIX,
-    Bound,
     CallerDep,
-    IdempotencyKey,
     OwnRun,
     body_of,
-    derive_id,
     narrow_budget,
-    once,
+    page_of,
     reply,
 )
 from windlass_server.routing import Route
@@ -76,6 +82,8 @@ StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 
 
 DECISIONS_MAX: Final = 1_000
 """Decisions of one page."""
+RESULTS_MAX: Final = 20
+"""Results of tools in the costs of a run."""
 
 
 class RunQueryParams(PageQuery):
@@ -122,7 +130,7 @@ class RunQueryParams(PageQuery):
 )
 async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]) -> Response:
     """Return the runs of your sessions, newest first unless sorted otherwise."""
-    wanted = RunQuery(
+    run_query = RunQuery(
         session_id=query.session,
         # No id has a line break.
         run_ids=None if query.runs is None else query.runs.split("\n"),
@@ -146,8 +154,8 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         sort=query.sort,
         is_ascending=query.ascending,
     )
-    page = await caller.sessions.runs(after=query.after, limit=query.limit, **wanted)
-    total = await caller.sessions.count_runs(**wanted) if query.total else None
+    page = await caller.sessions.runs(after=query.after, limit=query.limit, **run_query)
+    total = await caller.sessions.count_runs(**run_query) if query.total else None
     return reply(
         RunPage(runs=tuple(body_of(RunRow, info) for info in page.items), next=page.next, total=total)
     )
@@ -168,7 +176,7 @@ class RefusedQueryParams(PageQuery):
 async def list_refused_starts(caller: CallerDep, query: Annotated[RefusedQueryParams, Query()]) -> Response:
     """Return the runs that you asked for and that were not started, newest first, with their errors."""
     page = await caller.sessions.refused_starts(after=query.after, limit=query.limit, agent_id=query.agent)
-    refused = tuple(body_of(RefusedStart, one) for one in page.items)
+    refused = tuple(body_of(RefusedStart, start) for start in page.items)
     return reply(RefusedStartPage(refused_starts=refused, next=page.next))
 
 
@@ -193,8 +201,40 @@ async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParam
 
     With `after`, the `seq` of an earlier answer, only spans that began or changed since.
     """
-    found = await caller.tenant.runtime.sessions.trace(run.run_id, after=query.after)
-    return reply(body_of(TraceInfo, found, events=found.events if query.events else ()))
+    run_trace = await caller.tenant.runtime.sessions.trace(run.run_id, after=query.after)
+    return reply(body_of(TraceInfo, run_trace, events=run_trace.events if query.events else ()))
+
+
+@router.get(
+    "/runs/{run_id:path}/costs",
+    response_model=RunCosts,
+    responses=answers(200, COSTS_EXAMPLE, 404),
+    summary="Where the money of a run went",
+)
+async def costs(caller: CallerDep, run: OwnRun) -> Response:
+    """Return what a run cost so far, by step, model, subagent and tool, and the results of tools that cost
+    most.
+
+    A result of a tool is paid for again with each later prompt that has it.
+    """
+    run_costs = await caller.tenant.runtime.sessions.costs(run.run_id)
+    results = sorted(run_costs.results, key=lambda result: (-result.cost_micros, -result.tokens))
+    tools = sorted(run_costs.tools.items(), key=lambda item: (-item[1].cost_micros, item[0]))
+    return reply(
+        RunCosts(
+            steps=tuple(body_of(StepCost, step) for step in run_costs.steps),
+            models=_usage_shares(run_costs.models),
+            subagents=_usage_shares(run_costs.agents),
+            tools=tuple(body_of(ToolCost, cost, tool=tool) for tool, cost in tools),
+            results=tuple(
+                body_of(ResultCost, result, tool=result.tool_name) for result in results[:RESULTS_MAX]
+            ),
+        )
+    )
+
+
+def _usage_shares(usages: Mapping[str, Usage]) -> tuple[UsageShare, ...]:
+    return tuple(UsageShare(name=name, usage=usage) for name, usage in usages.items())
 
 
 class DecisionQueryParams(WireModel):
@@ -219,7 +259,9 @@ async def decisions(
 
     With `limit` it is a page of them; `metrics.totalDecisions` counts all.
     """
-    return reply(await caller.tenant.runtime.decisions(run.run_id, after=query.after, limit=query.limit))
+    return reply(
+        await caller.tenant.runtime.handle(run.run_id).decisions(after=query.after, limit=query.limit)
+    )
 
 
 @router.get(
@@ -234,14 +276,14 @@ async def prompt(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Re
     They are rebuilt from the journal and the version of the agent that the run is pinned to; `unknown` lists
     what cannot be rebuilt. Of several attempts at a step it is the last one.
     """
-    found = await caller.tenant.runtime.sessions.prompt(run.run_id, step_index)
-    if found is None:
+    rebuilt = await caller.tenant.runtime.sessions.prompt(run.run_id, step_index)
+    if rebuilt is None:
         raise not_found("step")
     messages = tuple(
-        body_of(PromptMessage, one, tool_calls=one.tool_calls or None, parts=one.parts or None)
-        for one in found.messages
+        body_of(PromptMessage, message, tool_calls=message.tool_calls or None, parts=message.parts or None)
+        for message in rebuilt.messages
     )
-    return reply(body_of(StepPrompt, found, messages=messages))
+    return reply(body_of(StepPrompt, rebuilt, messages=messages))
 
 
 @router.get(
@@ -255,11 +297,11 @@ async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIn
     answer that the call got.
     """
     try:
-        found = await Playground(caller.tenant.runtime).draft(run.run_id, step_index)
+        draft = await Playground(caller.tenant.runtime).draft(run.run_id, step_index)
     except UnknownStep:
         raise not_found("step") from None
-    answer = None if found.answer is None else body_of(StepAnswer, found.answer)
-    return reply(body_of(PlaygroundDraft, found, answer=answer))
+    answer = None if draft.answer is None else body_of(StepAnswer, draft.answer)
+    return reply(body_of(PlaygroundDraft, draft, answer=answer))
 
 
 @router.post(
@@ -276,7 +318,7 @@ async def play(
     caller: CallerDep,
     run: OwnRun,
     step_index: StepIndex,
-    given: Annotated[
+    body: Annotated[
         NewPlaygroundRun,
         body_example(
             instructions={"instructions": "Answer in one sentence.", "size": "call"},
@@ -284,7 +326,6 @@ async def play(
             tools={"tools": {"pay": "Pay a bill; ask before you pay more than 100 euros."}},
         ),
     ],
-    key: IdempotencyKey = None,
 ) -> Response:
     """Start a playground run: a model call of a run again, in a session of its own.
 
@@ -294,28 +335,25 @@ async def play(
     """
     if run.agent_id not in caller.tenant.agent_ids:
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
-    if given.calls == "real" and not (caller.approves_own or "approver" in caller.principal.roles):
+    if body.calls == "real" and not (caller.approves_own or "approver" in caller.principal.roles):
         raise Problem(403, "real calls of the playground need the role approver: its messages can be edited")
-    route = f"runs/{run.run_id}/steps/{step_index}/playground"
-    async with once(caller, Bound(key, route, given)):
-        try:
-            handle = await Playground(caller.tenant.runtime).run(
-                run.run_id,
-                step_index,
-                instructions=given.instructions,
-                messages=given.messages,
-                tools=given.tools,
-                model=given.model,
-                temperature=given.temperature,
-                size=given.size or "run",
-                calls=given.calls or "recorded",
-                new_run_id=None
-                if key is None
-                else f"play-{derive_id('play', caller.principal.key, route, key)}",
-                source=caller.principal.source,
-            )
-        except UnknownStep:
-            raise not_found("step") from None
+    play_id = caller.id_for("play")
+    try:
+        handle = await Playground(caller.tenant.runtime).run(
+            run.run_id,
+            step_index,
+            instructions=body.instructions,
+            messages=body.messages,
+            tools=body.tools,
+            model=body.model,
+            temperature=body.temperature,
+            size=body.size or "run",
+            calls=body.calls or "recorded",
+            new_run_id=None if play_id is None else f"play-{play_id}",
+            source=caller.principal.source,
+        )
+    except UnknownStep:
+        raise not_found("step") from None
     return reply(Accepted(session_id=handle.run_id, run_id=handle.run_id), 202)
 
 
@@ -330,10 +368,10 @@ async def cancel(
     *,
     caller: CallerDep,
     run: OwnRun,
-    given: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,
+    body: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,
 ) -> Response:
     """Cancel a run; no effect on a run that has ended."""
-    reason = None if given is None else given.reason
+    reason = None if body is None else body.reason
     await caller.tenant.runtime.cancel_run(run.run_id, by=caller.principal.user, reason=reason)
     return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
 
@@ -349,14 +387,14 @@ async def retry(
     *,
     caller: CallerDep,
     run: OwnRun,
-    given: Annotated[RetryRun | None, body_example(budget={"budget": {"maxSteps": 40}})] = None,
+    body: Annotated[RetryRun | None, body_example(budget={"budget": {"maxSteps": 40}})] = None,
 ) -> Response:
     """Continue a failed run in a new run of its session, without repeating finished calls.
 
     A budget is that of both runs together, within that of the agent.
     """
-    budget = None if given is None else narrow_budget(caller, run.agent_id, given.budget)
-    handle = await caller.tenant.runtime.retry_run(run.run_id, budget=budget)
+    budget = None if body is None else narrow_budget(caller, run.agent_id, body.budget)
+    handle = await caller.tenant.runtime.handle(run.run_id).retry(budget=budget)
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
 
 
@@ -371,18 +409,18 @@ async def give_feedback(
     *,
     caller: CallerDep,
     run: OwnRun,
-    given: Annotated[NewFeedback, body_example(thumb={"thumb": "down", "note": "The amount is wrong."})],
+    body: Annotated[NewFeedback, body_example(thumb={"thumb": "down", "note": "The amount is wrong."})],
 ) -> Response:
     """Record what you say of a run, of one of its steps, or of an answer."""
-    await caller.tenant.runtime.feedback(
-        run.run_id,
-        thumb=given.thumb,
-        score=given.score,
-        note=given.note,
-        tags=given.tags or (),
-        step_index=given.step_index,
-        message_id=given.message_id,
+    await caller.tenant.runtime.handle(run.run_id).feedback(
+        thumb=body.thumb,
+        score=body.score,
+        note=body.note,
+        tags=body.tags or (),
+        step_index=body.step_index,
+        message_id=body.message_id,
         by=caller.principal.user,
+        key=caller.id_for("feedback"),
     )
     return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
 
@@ -390,13 +428,16 @@ async def give_feedback(
 @router.get(
     "/runs/{run_id:path}/feedback",
     response_model=FeedbackList,
-    responses=answers(200, {"feedback": [FEEDBACK_EXAMPLE]}, 404),
+    responses=answers(200, {"feedback": [FEEDBACK_EXAMPLE]}, 400, 404),
     summary="The feedback of a run",
 )
-async def feedback(caller: CallerDep, run: OwnRun) -> Response:
+async def feedback(caller: CallerDep, run: OwnRun, query: PageDep) -> Response:
     """Return what people said of a run, its steps and its answers, oldest first."""
-    found = await caller.tenant.runtime.sessions.feedback(run.run_id)
-    return reply(FeedbackList(feedback=tuple(body_of(FeedbackInfo, one) for one in found)))
+    # Feedback is only added to, so that its number names it.
+    numbered = tuple(enumerate(await caller.tenant.runtime.sessions.feedback(run.run_id)))
+    page = page_of(numbered, query, name=lambda pair: str(pair[0]))
+    items = tuple(body_of(FeedbackInfo, item) for _, item in page.items)
+    return reply(FeedbackList(feedback=items, next=page.next))
 
 
 @router.get(
@@ -407,7 +448,7 @@ async def feedback(caller: CallerDep, run: OwnRun) -> Response:
 )
 async def undo_plan(caller: CallerDep, run: OwnRun) -> Response:
     """Return the calls of a run that may have changed something, newest first."""
-    return reply(await caller.tenant.runtime.undo_plan(run.run_id))
+    return reply(await caller.tenant.runtime.handle(run.run_id).undo_plan())
 
 
 @router.post(
@@ -419,7 +460,7 @@ async def undo_plan(caller: CallerDep, run: OwnRun) -> Response:
 )
 async def undo(caller: CallerDep, run: OwnRun) -> Response:
     """Reverse the calls of a run, newest first, in a new run of its session."""
-    handle = await caller.tenant.runtime.undo_run(run.run_id)
+    handle = await caller.tenant.runtime.handle(run.run_id).undo()
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
 
 
@@ -434,8 +475,8 @@ async def get(caller: CallerDep, run: OwnRun) -> Response:
     runtime = caller.tenant.runtime
     snapshot = await runtime.run_snapshot(run.run_id)
     is_over = snapshot.status in RUN_ENDS.values()
-    result = await runtime.run_result(run.run_id) if is_over else None
-    requests = () if is_over else await runtime.run_requests(run.run_id)
+    result = await runtime.handle(run.run_id).wait() if is_over else None
+    requests = () if is_over else await runtime.handle(run.run_id).open_requests()
     listed = await runtime.sessions.runs(session_id=run.session_id, run_ids=(run.run_id,), limit=1)
     row = next((body_of(RunRow, info) for info in listed.items), None)
-    return reply(RunInfo.model_construct(run=snapshot, row=row, result=result, requests=requests))
+    return reply(RunInfo(run=snapshot, row=row, result=result, requests=requests))

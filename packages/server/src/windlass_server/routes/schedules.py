@@ -1,5 +1,6 @@
 """Routes of schedules: make, list, read, pause, resume, delete."""
 
+import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Response
@@ -7,8 +8,7 @@ from fastapi import APIRouter, Response
 import windlass_protocol as wire
 from windlass import Schedule
 from windlass.limits import SCHEDULE_NAME_CHARS_MAX
-from windlass_protocol import Accepted, ScheduleInfo, SchedulePage, ScheduleTicks
-from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol import Accepted, Deleted, ScheduleInfo, SchedulePage, ScheduleTicks
 from windlass_server.models import NewSchedule, PageDep
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
@@ -29,7 +29,7 @@ from windlass_server.settings import SCHEDULES_MAX
 
 router = APIRouter(prefix=PREFIX, tags=["schedules"], route_class=Route)
 _NAME_CHARS_MAX: Final = SCHEDULE_NAME_CHARS_MAX - SCOPE_CHARS - 1
-_MADE: Final = lazy_pattern(r"[:/]")
+_MADE: Final = re.compile(r"[:/]")
 """Ids of sessions that webhooks, schedules and experiments make have one of these."""
 
 
@@ -41,11 +41,11 @@ _MADE: Final = lazy_pattern(r"[:/]")
 )
 async def list_schedules(caller: CallerDep, page: PageDep) -> Response:
     """Return your schedules by name, with their next and last ticks."""
-    found = await caller.tenant.runtime.schedules.list(
+    listed = await caller.tenant.runtime.schedules.list(
         owner=caller.principal.user, after=page.after, limit=page.limit
     )
-    schedules = tuple(_with_given_name(caller, schedule) for schedule in found.items)
-    return reply(SchedulePage(schedules=schedules, next=found.next))
+    schedules = tuple(_with_given_name(caller, schedule) for schedule in listed.items)
+    return reply(SchedulePage(schedules=schedules, next=listed.next))
 
 
 def _with_given_name(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
@@ -62,7 +62,7 @@ def _with_given_name(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
 async def put(
     *,
     caller: CallerDep,
-    wanted: Annotated[
+    body: Annotated[
         NewSchedule,
         body_example(
             cron={"name": "nightly", "agent": "clerk", "message": "Write the report.", "cron": "0 3 * * *"},
@@ -74,17 +74,17 @@ async def put(
 
     An equal schedule stays as it is.
     """
-    agent_for(caller, wanted.agent)
-    if len(wanted.name) > _NAME_CHARS_MAX:
-        raise Problem(400, f"name: at most {_NAME_CHARS_MAX} characters, found {len(wanted.name)}")
+    agent_for(caller, body.agent)
+    if len(body.name) > _NAME_CHARS_MAX:
+        raise Problem(400, f"name: at most {_NAME_CHARS_MAX} characters, found {len(body.name)}")
     user, schedules = caller.principal.user, caller.tenant.runtime.schedules
-    before = await find_schedule(caller, wanted.name)
+    before = await find_schedule(caller, body.name)
     if before is None and len((await schedules.list(owner=user, limit=SCHEDULES_MAX)).items) >= SCHEDULES_MAX:
         raise Problem(409, f"you have {SCHEDULES_MAX} schedules: delete one first")
-    given = {name: getattr(wanted, name) for name in wire.NewSchedule.model_fields}
-    given["name"] = scope_name(caller, wanted.name) if before is None else before.name
-    given["session_id"] = await _session_for(caller, wanted.session_id)
-    schedule = Schedule(**{name: value for name, value in given.items() if value is not None}, owner=user)
+    values = {name: getattr(body, name) for name in wire.NewSchedule.model_fields}
+    values["name"] = scope_name(caller, body.name) if before is None else before.name
+    values["session_id"] = await _session_for(caller, body.session_id)
+    schedule = Schedule(**{name: value for name, value in values.items() if value is not None}, owner=user)
     return reply(_with_given_name(caller, await schedules.put(schedule)))
 
 
@@ -175,17 +175,17 @@ async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
 )
 async def run(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start a run at once, beside the ticks; a second request within the same second is the same run."""
-    run_id = await caller.tenant.runtime.schedules.run_now(schedule.name)
+    run_id = await caller.tenant.runtime.schedules.run_now(schedule.name, at=caller.now())
     return reply(Accepted(session_id=schedule.session_id or f"session:{run_id}", run_id=run_id), 202)
 
 
 @router.delete(
     "/schedules/{schedule_id:path}",
-    response_model=ScheduleInfo,
-    responses=answers(200, SCHEDULE_EXAMPLE, 404),
+    response_model=Deleted,
+    responses=answers(200, {"deleted": ["nightly"]}, 404),
     summary="Delete a schedule",
 )
 async def delete(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Delete a schedule; its runs stay."""
     await caller.tenant.runtime.schedules.delete(schedule.name)
-    return reply(_with_given_name(caller, schedule))
+    return reply(Deleted(deleted=(unscope_name(caller, schedule.name),)))

@@ -12,7 +12,7 @@ from windlass import Conflict
 from windlass.catalog import SessionStatus
 from windlass.catalog.agent_sessions import FIRST_STAGE
 from windlass.catalog.sessions import SAFE_POINTS_MAX, SessionQuery
-from windlass.ports.store import SessionSort, WaitCause
+from windlass.ports.listing import SessionSort, WaitCause
 from windlass_protocol import (
     Accepted,
     AgentSession,
@@ -49,6 +49,7 @@ from windlass_server.openapi import (
     ACCEPTED_EXAMPLE,
     AGENT_SESSION_EXAMPLE,
     CONTENT_EXAMPLE,
+    HASH_EXAMPLE,
     MESSAGE_EXAMPLE,
     SESSION_EXAMPLE,
     answers,
@@ -58,24 +59,21 @@ from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     KEY_TAKEN,
     PREFIX,
-    Bound,
     Caller,
     CallerDep,
-    IdempotencyKey,
     OwnedSession,
     OwnHistory,
     OwnSession,
     agent_for,
-    answer_once,
     body_of,
     check_token,
     conflict_error,
     first_run_id,
-    once,
+    page_of,
     reply,
     run_id_for,
-    session_id_for,
     sign_responses,
+    stamp,
     start,
     token_after,
     token_of,
@@ -101,7 +99,7 @@ UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CA
 async def create(
     *,
     caller: CallerDep,
-    wanted: Annotated[
+    body: Annotated[
         NewSession,
         body_example(
             message={"agent": "clerk", "message": "Pay the hotel."},
@@ -120,7 +118,6 @@ async def create(
             },
         ),
     ],
-    key: IdempotencyKey = None,
 ) -> Response:
     """Create a session, with its first message or without.
 
@@ -128,61 +125,55 @@ async def create(
     `/sessions/{id}/events`. With `chatId`, `currentStage`, `scenario`, `stageData` or `projectId` the session
     is journaled with its `AgentSession` before its first message, and stays if that message is refused.
     """
-    async with once(caller, Bound(key, "sessions", wanted)):
-        return reply(await begin(caller, wanted, key=key), 202)
+    return reply(await begin(caller, body), 202)
 
 
-async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = None) -> Accepted:
+async def begin(caller: Caller, body: wire.NewSession) -> Accepted:
     """Create a session of the caller; see `create`."""
-    agent_id = agent_for(caller, wanted.agent)
-    session_id = session_id_for(caller, key)
+    agent_id = agent_for(caller, body.agent)
+    session_id, has_key = caller.new_id("session"), caller.key is not None
     run_id = first_run_id(session_id)
     store = caller.tenant.store
-    has_document = _has_document(wanted)
+    has_document = _has_document(body)
     if has_document:
-        await _create_document(caller, wanted, session_id=session_id, agent_id=agent_id)
-    elif key is not None and await store.listed_session(session_id) is not None:
+        await _create_document(caller, body, session_id=session_id, agent_id=agent_id)
+    elif has_key and await store.session_info(session_id) is not None:
         # The key of a session with a history: only the request that created it may be repeated.
         has_first = await store.run(run_id) is not None
-        if has_first != (wanted.message is not None):
+        if has_first != (body.message is not None):
             raise conflict_error(KEY_TAKEN)
-        if wanted.message is None:
+        if body.message is None:
             # It was created without a message, and has a history now: no reservation is needed.
             return _empty(session_id)
-    if wanted.message is None and has_document:
+    if body.message is None and has_document:
         return _empty(session_id)
-    if wanted.message is None:
-        return await _reserve(caller, wanted, session_id=session_id, agent_id=agent_id)
-    if (
-        key is not None
-        and await caller.tenant.reservations.find(session_id, caller.principal.user) is not None
-    ):
+    if body.message is None:
+        return await _reserve(caller, body, session_id=session_id, agent_id=agent_id)
+    if has_key and await caller.tenant.reservations.find(session_id, caller.principal.user) is not None:
         raise conflict_error(KEY_TAKEN)
     ids = (session_id, run_id)
-    await start(caller, wanted.message, wishes=wanted, ids=ids, agent_id=agent_id)
-    return _accepted(session_id, run_id)
+    await start(caller, body.message, wishes=body, ids=ids, agent_id=agent_id)
+    return _accepted_run(session_id, run_id)
 
 
-def _has_document(wanted: wire.NewSession) -> bool:
+def _has_document(body: wire.NewSession) -> bool:
     """Whether a session is given fields of its `AgentSession` document."""
-    fields = (wanted.chat_id, wanted.current_stage, wanted.scenario, wanted.stage_data, wanted.project_id)
+    fields = (body.chat_id, body.current_stage, body.scenario, body.stage_data, body.project_id)
     return any(value is not None for value in fields)
 
 
-async def _create_document(
-    caller: Caller, wanted: wire.NewSession, *, session_id: str, agent_id: str
-) -> None:
+async def _create_document(caller: Caller, body: wire.NewSession, *, session_id: str, agent_id: str) -> None:
     """Journal a session with the fields of its `AgentSession` document; the same request changes nothing."""
     user = caller.principal.user
     try:
-        await caller.tenant.runtime.agent_sessions.create(
-            wanted.chat_id or session_id,
+        await caller.tenant.runtime.sessions.agent_sessions.create(
+            body.chat_id or session_id,
             session_id=session_id,
             user_id=user,
-            current_stage=wanted.current_stage,
-            scenario=wanted.scenario,
-            stage_data=wanted.stage_data,
-            project_id=wanted.project_id,
+            current_stage=body.current_stage,
+            scenario=body.scenario,
+            stage_data=body.stage_data,
+            project_id=body.project_id,
             owner=user,
             agent_id=agent_id,
         )
@@ -191,11 +182,9 @@ async def _create_document(
         raise conflict_error(KEY_TAKEN) from None
 
 
-async def _reserve(caller: Caller, wanted: wire.NewSession, *, session_id: str, agent_id: str) -> Accepted:
-    digest = sha256(wanted.model_dump_json(by_alias=True).encode()).hexdigest()
-    now = caller.tenant.runtime.ports.machine.clock.now()
-    at = f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-    reserved = ReservedSession(session_id, caller.principal.user, agent_id, at, digest)
+async def _reserve(caller: Caller, body: wire.NewSession, *, session_id: str, agent_id: str) -> Accepted:
+    digest = sha256(body.model_dump_json(by_alias=True).encode()).hexdigest()
+    reserved = ReservedSession(session_id, caller.principal.user, agent_id, stamp(caller.now()), digest)
     await caller.tenant.reservations.reserve(reserved)
     return _empty(session_id)
 
@@ -215,7 +204,7 @@ async def say(
     *,
     caller: CallerDep,
     session: OwnSession,
-    given: Annotated[
+    body: Annotated[
         NewMessage,
         body_example(
             message={"message": "And the train?"},
@@ -223,50 +212,37 @@ async def say(
             answers={"responses": [{"requestId": "approval:019a8f…", "optionId": "approve"}]},
         ),
     ],
-    key: IdempotencyKey = None,
 ) -> Response:
     """Send a message to a session, or answer its requests.
 
     A message starts a run after the current one; with `steer` it joins the current run. With a
     `continuationToken` it is refused if the session has changed since.
     """
-    return reply(await deliver(caller, session, given, key=key), 202)
+    return reply(await deliver(caller, session, body), 202)
 
 
-async def deliver(
-    caller: Caller, session: OwnedSession, given: wire.NewMessage, *, key: str | None = None
-) -> Accepted:
+async def deliver(caller: Caller, session: OwnedSession, body: wire.NewMessage) -> Accepted:
     """Send a message to a session of the caller, or answer its requests; see `say`."""
-    route = f"sessions/{session.session_id}/messages"
-    if given.responses is not None:
-        return await _answer(caller, session.session_id, given=given, bound=Bound(key, route, given))
-    async with once(caller, Bound(key, route, given)):
-        return await _say(caller, session, given=given, key=key)
-
-
-async def _say(caller: Caller, session: OwnedSession, *, given: wire.NewMessage, key: str | None) -> Accepted:
-    session_id, token = session.session_id, given.continuation_token
-    run_id = run_id_for(caller, session_id, key=key, token=token)
+    if body.responses is not None:
+        return await _answer(caller, session.session_id, body.responses, token=body.continuation_token)
+    session_id, token = session.session_id, body.continuation_token
+    run_id = run_id_for(caller, session_id, token=token)
     await check_token(caller, session_id, token=token, run_id=run_id)
-    assert given.message is not None, "one of the two was given"
-    if given.delivery == "steer":
-        return await steer(caller, session, message=given.message, agent=given.agent, message_id=run_id)
-    agent_id = agent_for(caller, given.agent, default=session.agent_id)
-    await start(caller, given.message, wishes=given, ids=(session_id, run_id), agent_id=agent_id)
-    await _begun(caller, session)
-    return _accepted(session_id, run_id)
+    assert body.message is not None, "one of the two was given"
+    if body.delivery == "steer":
+        return await steer(caller, session, message=body.message, agent=body.agent, message_id=run_id)
+    agent_id = agent_for(caller, body.agent, default=session.agent_id)
+    await start(caller, body.message, wishes=body, ids=(session_id, run_id), agent_id=agent_id)
+    await _drop_reservation(caller, session)
+    return _accepted_run(session_id, run_id)
 
 
-async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, bound: Bound) -> Accepted:
-    token, responses = given.continuation_token, given.responses or ()
-
-    async def give(answer_key: str | None) -> None:
-        run_id = run_id_for(caller, session_id, key=None, token=token)
-        await check_token(caller, session_id, token=token, run_id=run_id)
-        answers = await sign_responses(caller, responses)
-        await caller.tenant.runtime.answer_session(session_id, answers, key=answer_key)
-
-    await answer_once(caller, bound, give=give)
+async def _answer(
+    caller: Caller, session_id: str, responses: Sequence[InputResponse], *, token: str | None
+) -> Accepted:
+    await check_token(caller, session_id, token=token, run_id=run_id_for(caller, session_id, token=token))
+    answers = await sign_responses(caller, responses)
+    await caller.tenant.runtime.sessions.answer(session_id, answers, key=caller.id_for("answer"))
     return Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id))
 
 
@@ -281,7 +257,7 @@ async def steer(
     responses: Sequence[InputResponse] | None = None,
 ) -> Accepted:
     """Send a message to the current run of a session of the caller, with answers or without."""
-    known = await caller.tenant.runtime.steer(
+    posted_id = await caller.tenant.runtime.steer(
         agent_for(caller, agent, default=session.agent_id),
         message,
         session_id=session.session_id,
@@ -291,17 +267,17 @@ async def steer(
         source=caller.principal.source,
         owner=caller.principal.user,
     )
-    await _begun(caller, session)
-    return Accepted(session_id=session.session_id, message_id=known)
+    await _drop_reservation(caller, session)
+    return Accepted(session_id=session.session_id, message_id=posted_id)
 
 
-async def _begun(caller: Caller, session: OwnedSession) -> None:
+async def _drop_reservation(caller: Caller, session: OwnedSession) -> None:
     """Remove the reservation of a session that has a history now."""
-    if session.reserved is not None and await caller.tenant.store.listed_session(session.session_id):
+    if session.reserved is not None and await caller.tenant.store.session_info(session.session_id):
         await caller.tenant.reservations.release(session.session_id, caller.principal.user)
 
 
-def _accepted(session_id: str, run_id: str) -> Accepted:
+def _accepted_run(session_id: str, run_id: str) -> Accepted:
     token = token_after(session_id, run_id)
     return Accepted(session_id=session_id, run_id=run_id, continuation_token=token)
 
@@ -315,7 +291,7 @@ def _accepted(session_id: str, run_id: str) -> Accepted:
 )
 async def compact(caller: CallerDep, session: OwnHistory) -> Response:
     """Compact the history: now, or before the next model call of the current run."""
-    await caller.tenant.runtime.compact(session.session_id)
+    await caller.tenant.runtime.sessions.compact(session.session_id, key=caller.id_for("compact"))
     return reply(Accepted(session_id=session.session_id), 202)
 
 
@@ -330,17 +306,21 @@ async def cancel(
     *,
     caller: CallerDep,
     session: OwnSession,
-    given: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,
+    body: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,
 ) -> Response:
     """Cancel the current run; queued runs start next.
 
     The response names the run; without one no run was active.
     """
     runs = (await caller.sessions.runs(session_id=session.session_id, limit=PAGE_MAX)).items
-    under_way = [run.run_id for run in runs if run.status in UNDER_WAY]
+    under_way = [run for run in runs if run.status in UNDER_WAY]
+    if caller.key is not None and not caller.key.is_new:
+        # A repeated request leaves out the run that began when its first try had ended the one before.
+        at = stamp(caller.key.at)
+        under_way = [run for run in under_way if (run.started_at or "") <= at]
     if not under_way:
         return reply(Accepted(session_id=session.session_id), 202)
-    run_id, reason = under_way[-1], None if given is None else given.reason
+    run_id, reason = under_way[-1].run_id, None if body is None else body.reason
     await caller.tenant.runtime.cancel_run(run_id, by=caller.principal.user, reason=reason)
     return reply(Accepted(session_id=session.session_id, run_id=run_id), 202)
 
@@ -401,7 +381,7 @@ async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, 
 
     Sessions without a message are left out.
     """
-    wanted = SessionQuery(
+    session_query = SessionQuery(
         agent_id=query.agent,
         status=query.status,
         text=query.text,
@@ -419,8 +399,8 @@ async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, 
         sort=query.sort,
         is_ascending=query.ascending,
     )
-    page = await caller.sessions.list(after=query.after, limit=query.limit, **wanted)
-    total = await caller.sessions.count(**wanted) if query.total else None
+    page = await caller.sessions.list(after=query.after, limit=query.limit, **session_query)
+    total = await caller.sessions.count(**session_query) if query.total else None
     sessions = tuple(body_of(SessionInfo, info) for info in page.items)
     return reply(SessionPage(sessions=sessions, next=page.next, total=total))
 
@@ -444,13 +424,13 @@ async def list_agent_sessions(caller: CallerDep, query: Annotated[AgentSessionQu
 
     Sessions without a message are left out, unless they were created with such fields.
     """
-    found = await caller.tenant.runtime.agent_sessions.list(
+    page = await caller.tenant.runtime.sessions.agent_sessions.list(
         owner=caller.principal.user,
         chat_id=query.chat_id,
         active_only=query.active_only,
         limit=query.limit,
     )
-    return reply(AgentSessionList(sessions=tuple(found)))
+    return reply(AgentSessionList(sessions=tuple(page)))
 
 
 @catalogue.get(
@@ -462,7 +442,7 @@ async def list_agent_sessions(caller: CallerDep, query: Annotated[AgentSessionQu
 async def agent_session(caller: CallerDep, session: OwnSession) -> Response:
     """Return a session as an `AgentSession` document: user, chat and stage."""
     if session.reserved is None:
-        return reply(await caller.tenant.runtime.agent_sessions.get(session.session_id))
+        return reply(await caller.tenant.runtime.sessions.agent_sessions.get(session.session_id))
     empty = AgentSession(
         session_id=session.session_id,
         user_id=session.reserved.user,
@@ -485,7 +465,7 @@ async def change_agent_session(
     *,
     caller: CallerDep,
     session: OwnSession,
-    given: Annotated[
+    body: Annotated[
         AgentSessionChange,
         body_example(
             stage={"currentStage": "PAYING", "nextStage": None}, data={"stageData": {"city": "Oslo"}}
@@ -499,7 +479,10 @@ async def change_agent_session(
     """
     if session.info is None:
         raise Problem(409, "the session has no message yet: send the first one, then change its stage")
-    return reply(await caller.tenant.runtime.agent_sessions.update(session.session_id, given))
+    changed = await caller.tenant.runtime.sessions.agent_sessions.update(
+        session.session_id, body, key=caller.id_for("stage"), at=caller.now()
+    )
+    return reply(changed)
 
 
 @catalogue.get(
@@ -535,9 +518,9 @@ async def safe_points(
     if session.info is None:
         return reply(SafePoints(safe_points=()))
     sessions, limit = caller.tenant.runtime.sessions, query.limit
-    found = await sessions.safe_points(session.session_id, before=query.before, limit=limit + 1)
-    shown = found[-limit:]
-    return reply(SafePoints(safe_points=shown, next=shown[0] if len(found) > limit else None))
+    points = await sessions.safe_points(session.session_id, before=query.before, limit=limit + 1)
+    shown = points[-limit:]
+    return reply(SafePoints(safe_points=shown, next=shown[0] if len(points) > limit else None))
 
 
 @catalogue.post(
@@ -551,17 +534,15 @@ async def fork(
     *,
     caller: CallerDep,
     session: OwnHistory,
-    wanted: Annotated[Fork | None, body_example(now={}, earlier={"at": 12})] = None,
-    key: IdempotencyKey = None,
+    body: Annotated[Fork | None, body_example(now={}, earlier={"at": 12})] = None,
 ) -> Response:
     """Create a copy of a session as it is now, or was after one of its records.
 
     No run is repeated. A run that was open at that record is cancelled in the fork.
     """
-    session_id, at = session.session_id, None if wanted is None else wanted.at
-    name = session_id_for(caller, key, kind=f"fork of {session_id}")
-    async with once(caller, Bound(key, f"sessions/{session_id}/fork", wanted or Fork())):
-        info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
+    session_id, at = session.session_id, None if body is None else body.at
+    name = caller.new_id("fork")
+    info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
     token = await token_of(caller, name)
     return reply(body_of(SessionInfo, info, continuation_token=token), 201)
 
@@ -636,7 +617,7 @@ async def delete(caller: CallerDep, session: OwnSession) -> Response:
 
 ContentHash = Annotated[
     str,
-    Path(pattern=r"^sha256:[0-9a-f]{64}$", description="The hash of a content.", examples=["sha256:4be1…"]),
+    Path(pattern=r"^sha256:[0-9a-f]{64}$", description="The hash of a content.", examples=[HASH_EXAMPLE]),
 ]
 BYTES: Final = "application/octet-stream"
 _SENT_AS_IS: Final = frozenset(
@@ -662,12 +643,14 @@ _CONTENT_HEADERS: Final = {
 @contents.get(
     "/sessions/{session_id:path}/contents",
     response_model=ContentList,
-    responses=answers(200, {"contents": [CONTENT_EXAMPLE]}, 404),
+    responses=answers(200, {"contents": [CONTENT_EXAMPLE]}, 400, 404),
     summary="Contents of a session",
 )
-async def list_contents(caller: CallerDep, session: OwnHistory) -> Response:
+async def list_contents(caller: CallerDep, session: OwnHistory, query: PageDep) -> Response:
     """Return the contents of a session: values that are too large for a record."""
-    return reply(ContentList(contents=await caller.tenant.store.contents_of(session.session_id)))
+    refs = await caller.tenant.store.contents_of(session.session_id)
+    page = page_of(refs, query, name=lambda ref: ref.hash)
+    return reply(ContentList(contents=page.items, next=page.next))
 
 
 @contents.get(
@@ -681,9 +664,9 @@ async def get_content(*, caller: CallerDep, session: OwnHistory, content_hash: C
 
     Records and messages refer to a content by its hash.
     """
-    found = await caller.tenant.store.contents_of(session.session_id)
-    ref = next((one for one in found if one.hash == content_hash), None)
-    store = caller.tenant.runtime.ports.content
+    refs = await caller.tenant.store.contents_of(session.session_id)
+    ref = next((ref for ref in refs if ref.hash == content_hash), None)
+    store = caller.tenant.runtime.core.ports.content
     assert store is not None, "it was opened with one"
     if ref is None:
         raise not_found("content")

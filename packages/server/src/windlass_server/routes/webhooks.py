@@ -31,10 +31,10 @@ router = APIRouter(prefix=PREFIX, tags=["deliveries"], route_class=Route)
 )
 async def list_deliveries(caller: CallerDep, query: Annotated[DeliveryQuery, Query()]) -> Response:
     """Return the deliveries of your sessions that were not taken; with `dead`, the dead letters alone."""
-    found = await caller.tenant.deliveries.list(
+    listed = await caller.tenant.deliveries.list(
         owner=caller.principal.user, dead_only=query.dead, after=query.after, limit=query.limit
     )
-    return reply(DeliveryPage(deliveries=found.items, next=found.next))
+    return reply(DeliveryPage(deliveries=listed.items, next=listed.next))
 
 
 @router.get(

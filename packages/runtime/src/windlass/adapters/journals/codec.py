@@ -4,6 +4,7 @@ An append is one compressed JSON array of records. A record is an array of its f
 without posts and without empty fields at the end. Session, numbers and epoch are columns, not part of it.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,12 +17,14 @@ from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.rules import rejection, run_of_start, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
+from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.ports.inbox import STEER, ItemTooLarge, NewRun
+from windlass.ports.journal import Batch
+from windlass_harness.loop.subagents import START
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import RECORDS_WITH_WORDS, Told, told_by_start, words_of_record
+from windlass_harness.views.listing import RECORDS_WITH_WORDS, SessionNews, news_of_start, words_of_record
 from windlass_protocol import ContentRef, JsonObject
 from windlass_protocol.frozen import frozen
-from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
 
 _PLAIN: Final = b"\x00"
@@ -72,13 +75,17 @@ DICTIONARY_1: Final = (
 )
 
 
+_PACKER: Final = zlib.compressobj(
+    1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, DICTIONARY_1
+)
+"""Its copies pack: making one anew costs half as much as packing."""
+
+
 def pack(body: bytes) -> bytes:
     """Return a body in compressed form."""
     if len(body) < _PACK_BYTES_MIN:
         return _PLAIN + body
-    packer = zlib.compressobj(
-        1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, DICTIONARY_1
-    )
+    packer = _PACKER.copy()
     packed = packer.compress(body) + packer.flush()
     return _WORDS_1 + packed if len(packed) < len(body) else _PLAIN + body
 
@@ -114,10 +121,13 @@ def measure_unpacked(stored: bytes, limit: int) -> int:
 
 
 INTEGER_MAX: Final = 2**63 - 1
-_SAFE_BRACKETS_MAX: Final = 190
+READ_LEVELS_MAX: Final = 200
+"""Levels of lists and objects that pydantic reads."""
+_WRITTEN_LEVELS_MAX: Final = 254
+"""Levels that it writes."""
 _LONG_NUMBER: Final = b"0" * 4_300
 _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
-_NAME: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
+_NAME: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_id(what: str, value: str) -> None:
@@ -177,6 +187,10 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
     return pack(body) if is_packed else _PLAIN + body
 
 
+_ITEM_NOUNS: Final = {START: "message with its options", STEER: "message"}
+"""The kinds of items that callers know by another name."""
+
+
 def encode_item(
     session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None
 ) -> tuple[bytes, bytes]:
@@ -185,7 +199,8 @@ def encode_item(
     The digest covers the request of the run that the item starts, or else the body, with sorted keys.
 
     Raises:
-        Rejected: the item is too large, not JSON, or has an invalid name.
+        ItemTooLarge: the item is.
+        Rejected: it is not JSON, or has an invalid name.
     """
     for what, name in (("a session id", session_id), ("an inbox kind", kind), ("an inbox key", key)):
         check_id(what, name)
@@ -195,7 +210,7 @@ def encode_item(
         check_id("a fingerprint", run.fingerprint)
     raw = _json("an inbox item", body)
     if len(raw) > INBOX_ITEM_BYTES_MAX:
-        raise too_large("inbox item", len(raw), limit=INBOX_ITEM_BYTES_MAX)
+        raise ItemTooLarge(_ITEM_NOUNS.get(kind, "inbox item"), len(raw), limit=INBOX_ITEM_BYTES_MAX)
     head = to_json([session_id, kind, None if run is None else run.run_id])
     request = raw if run is None or run.request is None else _json("a request", run.request)
     return raw, blake2b(head + to_json(_sort_keys(from_json(request))), digest_size=16).digest()
@@ -210,7 +225,7 @@ class EncodedPost:
     digest: bytes
     run: NewRun | None
     """The run that the item starts."""
-    facts: Told | None = None
+    facts: SessionNews | None = None
     """Index facts of its session."""
 
 
@@ -234,7 +249,7 @@ def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
         Rejected: it is too large, not JSON, or has an invalid name.
     """
     raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
-    facts = told_by_start(post.body, at) if run is not None or post.kind == STEER else None
+    facts = news_of_start(post.body, at) if run is not None or post.kind == STEER else None
     if facts is not None and run is not None and facts.agent_id != run.agent_id:
         facts = replace(facts, agent_id=run.agent_id)
     return EncodedPost(post, raw, digest, run, facts)
@@ -332,10 +347,12 @@ def _json(what: str, value: object) -> bytes:
     try:
         raw: bytes | None = to_json(value)
         # Some values can be written but not read back: refuse them now, not when the session is needed.
-        # Counting brackets is much cheaper than reading back, and is enough for nearly all records.
-        is_deep = raw.count(b"[") + raw.count(b"{") > _SAFE_BRACKETS_MAX
+        # Counting brackets is cheap, and is enough for most records.
+        if raw.count(b"[") + raw.count(b"{") > READ_LEVELS_MAX:
+            # Inside of so many lists only what can be read back can be written.
+            to_json(_inside(value, _WRITTEN_LEVELS_MAX - READ_LEVELS_MAX))
         # A regular expression for a long number would take 50 times as long.
-        if is_deep or (len(raw) >= len(_LONG_NUMBER) and _LONG_NUMBER in raw.translate(_DIGITS_TO_ZERO)):
+        if len(raw) >= len(_LONG_NUMBER) and _LONG_NUMBER in raw.translate(_DIGITS_TO_ZERO):
             from_json(raw)
     except ValueError:
         raw = None
@@ -343,6 +360,13 @@ def _json(what: str, value: object) -> bytes:
         # Raised outside of the handler, so that the error does not carry the value.
         raise rejection(f"{what} holds a value that JSON cannot carry, or is nested too deep")
     return raw
+
+
+def _inside(value: object, levels: int) -> object:
+    """Return a value inside of so many lists."""
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def _sort_keys(value: JsonValue) -> JsonValue:

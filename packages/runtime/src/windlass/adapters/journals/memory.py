@@ -27,6 +27,7 @@ from windlass.adapters.journals.codec import (
     family_of,
     words_of_append,
 )
+from windlass.adapters.journals.purses import hold_call, read_purses, settle_calls
 from windlass.adapters.journals.rules import (
     CLOSED,
     OPEN,
@@ -54,54 +55,44 @@ from windlass.adapters.journals.rules import (
     unavailable,
 )
 from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
-from windlass.ports.store import (
-    CANCEL,
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
+from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.documents import RUN_PUSH, Document
+from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
+from windlass.ports.journal import Appended, Batch, Claim, Standing
+from windlass.ports.listing import (
     NEWEST_FIRST,
     NEWEST_SESSIONS,
     NO_USAGE,
-    RUN_PUSH,
-    START,
-    Appended,
-    Arrivals,
-    Batch,
-    Claim,
     CountFilter,
-    Document,
-    InboxItem,
-    KeptItem,
-    NewRun,
     OpenRequest,
-    Posted,
     RefusedStart,
     RunCell,
     RunCounts,
     RunFilter,
     RunInfo,
     RunOrder,
-    RunRow,
     RunTimes,
-    SessionCopy,
     SessionFilter,
     SessionInfo,
     SessionOrder,
-    SessionRow,
-    SessionStatus,
     SettledRequest,
-    Standing,
-    StoredAppend,
+    Split,
     Waiting,
     place_of_run,
     place_of_session,
 )
+from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState
 from windlass_harness.ledger.names import evaluation_session, is_notes
+from windlass_harness.loop.subagents import CANCEL, START
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import RunFacts, Told, told_by, words_in
-from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus
+from windlass_harness.views.listing import ListedRun, SessionNews, news_of, words_in
+from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, SessionStatus
 from windlass_protocol.frozen import frozen, mutable
 
 T = TypeVar("T")
 
-NO_FACTS: Final = RunFacts()
+NO_FACTS: Final = ListedRun()
 
 
 @frozen
@@ -123,7 +114,7 @@ class MemoryIndex:
     """Index of sessions, runs and open requests."""
 
     sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
-    runs: dict[str, RunFacts] = field(default_factory=dict[str, RunFacts])
+    runs: dict[str, ListedRun] = field(default_factory=dict[str, ListedRun])
     asked: dict[str, dict[str, OpenRequest]] = field(default_factory=dict[str, dict[str, OpenRequest]])
     settled: dict[str, SettledRequest] = field(default_factory=dict[str, SettledRequest])
     session_count: int = 0
@@ -131,13 +122,15 @@ class MemoryIndex:
     asked_count: int = 0
     """Number of requests ever made."""
 
-    def check_owner(self, session_id: str, facts: Told) -> None:
+    def check_owner(self, session_id: str, facts: SessionNews) -> None:
         """Refuse a run request of another owner than that of the session."""
         session = self.sessions.get(session_id)
         if facts.owner is not None and session is not None and session.owner != facts.owner:
             raise not_owned(session_id)
 
-    def enter(self, session_id: str, facts: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
+    def enter(
+        self, session_id: str, facts: SessionNews, *, status: SessionStatus = SessionStatus.PENDING
+    ) -> None:
         """Add a session to the index, unless it is there."""
         if session_id in self.sessions:
             return
@@ -162,14 +155,14 @@ class MemoryIndex:
 
     def follow(self, session_id: str, batch: Batch, *, asking: MemoryRun | None) -> None:
         """Apply an append to the index."""
-        facts = told_by(batch.drafts)
+        facts = news_of(batch.drafts)
         if facts is not None:
             self._take(session_id, facts)
         if batch.asked is not None:
             at, closed = batch.drafts[-1].at if batch.drafts else "", settlements_in(batch.drafts)
             self.ask(session_id, batch.asked, at=at, run=asking, closed=closed)
 
-    def _take(self, session_id: str, facts: Told) -> None:
+    def _take(self, session_id: str, facts: SessionNews) -> None:
         before = {run.run_id: self.runs.get(run.run_id, NO_FACTS).usage for run in facts.runs}
         for run in facts.runs:
             self.runs[run.run_id] = self.runs.get(run.run_id, NO_FACTS).after(run)
@@ -377,7 +370,7 @@ def count_runs(
         if not _is_wanted(info, sessions.get(info.session_id), filters):
             continue
         bucket = _ms(filters.start, info.started_at) // filters.bucket_ms
-        group = {None: "", "agent": info.agent_id, "version": info.package_fingerprint}[filters.split]
+        group = _group(info, sessions, filters.split)
         cells.setdefault((group, bucket, info.status), []).append(info)
         if info.ended_at is not None:
             for part in (bucket, None):
@@ -435,8 +428,21 @@ def _cell(group: str, bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -
         sum(run.usage.input_tokens or 0 for run in runs),
         sum(run.usage.output_tokens or 0 for run in runs),
         sum(run.usage.cost_micros or 0 for run in runs),
+        sum(run.usage.cache_read_tokens or 0 for run in runs),
         group,
     )
+
+
+def _group(info: RunInfo, sessions: Mapping[str, SessionInfo], split: Split | None) -> str:
+    match split:
+        case None:
+            return ""
+        case "agent":
+            return info.agent_id
+        case "version":
+            return info.package_fingerprint or ""
+        case "owner":
+            return sessions[info.session_id].owner or ""
 
 
 def _ms(start: str | None, end: str | None) -> int:
@@ -463,17 +469,17 @@ def _page(
 class MemoryArchive(MemoryTables):
     """The part of the in-memory store that lists, copies and deletes sessions."""
 
-    async def listed(
-        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
+    async def list_sessions(
+        self, where: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
         self._check_open()
         sort = partial(place_of_session, by=order.by)
-        page = _page(self._find_sessions(wanted), order, key=sort)
+        page = _page(self._find_sessions(where), order, key=sort)
         return self._add_run_facts(page[:limit])
 
-    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
+    async def count_listed(self, where: SessionFilter, *, most: int) -> int:
         self._check_open()
-        return sum(1 for _ in islice(self._find_sessions(wanted), most))
+        return sum(1 for _ in islice(self._find_sessions(where), most))
 
     def _find_sessions(self, filters: SessionFilter) -> Iterator[SessionInfo]:
         fitting = None
@@ -485,21 +491,21 @@ class MemoryArchive(MemoryTables):
             if is_of_runs and is_session_wanted(info, filters) and self._has(info, filters.words):
                 yield info
 
-    async def listed_session(self, session_id: str) -> SessionInfo | None:
+    async def session_info(self, session_id: str) -> SessionInfo | None:
         self._check_open()
         info = self._index.sessions.get(session_id)
         return None if info is None else self._add_run_facts([info])[0]
 
-    async def listed_runs(
-        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
+    async def list_runs(
+        self, where: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         self._check_open()
-        sort = partial(place_of_run, wanted=wanted, by=order.by)
-        return tuple(_page(self._find_runs(wanted), order, key=sort)[:limit])
+        sort = partial(place_of_run, where=where, by=order.by)
+        return tuple(_page(self._find_runs(where), order, key=sort)[:limit])
 
-    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
+    async def count_listed_runs(self, where: RunFilter, *, most: int) -> int:
         self._check_open()
-        return sum(1 for _ in islice(self._find_runs(wanted), most))
+        return sum(1 for _ in islice(self._find_runs(where), most))
 
     def _find_runs(self, filters: RunFilter) -> Iterator[RunInfo]:
         for row, item in self._runs.values():
@@ -508,15 +514,15 @@ class MemoryArchive(MemoryTables):
                 if is_run_wanted(info, filters) and self._has_run(info, filters.words):
                     yield info
 
-    async def listed_requests(
-        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
+    async def list_requests(
+        self, *, owner: str | None = None, responders: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         self._check_open()
         requests = [
             request
             for session_requests in self._index.asked.values()
             for request in session_requests.values()
-            if request.number > after and (owner in (None, request.owner) or request.asks(named))
+            if request.number > after and (owner in (None, request.owner) or request.asks(responders))
         ]
         return tuple(sorted(requests, key=lambda request: request.number)[:limit])
 
@@ -532,7 +538,7 @@ class MemoryArchive(MemoryTables):
         self._refused_count += 1
         self._refused.append(replace(refused, number=self._refused_count))
 
-    async def listed_refusals(
+    async def list_refusals(
         self,
         *,
         owner: str | None = None,
@@ -550,10 +556,10 @@ class MemoryArchive(MemoryTables):
         )
         return tuple(islice(refusals, limit))
 
-    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+    async def run_counts(self, where: CountFilter) -> RunCounts:
         self._check_open()
         infos = (self._run_info(row, item) for row, item in self._runs.values())
-        return count_runs(infos, self._index.sessions, filters=wanted)
+        return count_runs(infos, self._index.sessions, filters=where)
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
         self._check_open()
@@ -575,7 +581,7 @@ class MemoryArchive(MemoryTables):
         page = [append for append in appends if append.last_seq > after][:limit]
         return tuple(StoredAppend(append.records(), append.epoch, append.body) for append in page)
 
-    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+    async def read_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
         items = () if session is None else session.items.values()
@@ -619,8 +625,8 @@ class MemoryArchive(MemoryTables):
         for content in copy.contents:
             self._keep_content(content.ref, content.content, session_id=name if content.is_own else None)
         self._uses.setdefault(name, set()).update(copy.uses)
-        self._index.enter(name, copy.told, status=status_after(copy.told))
-        self._index.ask(name, copy.asked, at=copy.told.at, run=session.run_under_way)
+        self._index.enter(name, copy.news, status=status_after(copy.news))
+        self._index.ask(name, copy.asked, at=copy.news.at, run=session.run_under_way)
 
     def _keep_runs(self, session: MemorySession, copy: SessionCopy) -> None:
         items: dict[str, MemoryItem] = {}
@@ -839,7 +845,39 @@ class MemoryStore(MemoryArchive):
         )
         for post in fresh:
             self._keep(post)
+        if batch.calls is not None:
+            settle_calls(self, claim.session_id, batch.calls)
         return Appended(first_seq, first_position)
+
+    async def hold_call(self, ask: CallAsk) -> CallGrant | CallRefusal:
+        self._check_open()
+        session = self._sessions.get(ask.claim.session_id)
+        if session is None or session.row.epoch != ask.claim.epoch:
+            raise conflict("the session has another owner", ask.claim.session_id)
+        return hold_call(self, ask)
+
+    async def purses(self, names: Sequence[str]) -> tuple[PurseState, ...]:
+        self._check_open()
+        return read_purses(self, names)
+
+    def read_row(self, kind: str, name: str) -> JsonObject | None:
+        """Return the body of a document; see `PurseRows`."""
+        document = self._documents.get((kind, name))
+        return None if document is None else document.body
+
+    def write_row(
+        self, kind: str, name: str, body: JsonObject | None, *, due_at_ms: int | None = None
+    ) -> None:
+        """Write the body of a document; see `PurseRows`."""
+        before = self._documents.pop((kind, name), None)
+        if body is not None:
+            revision = 1 if before is None else before.revision + 1
+            self._documents[kind, name] = Document(kind, name, revision, body, due_at_ms)
+
+    def due_rows(self, kind: str) -> list[tuple[str, JsonObject]]:
+        """Return the documents that are due; see `PurseRows`."""
+        documents = [document for document in self._documents.values() if document.kind == kind]
+        return [(document.name, document.body) for document in documents if document.due_at_ms == 0]
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         self._check_open()
@@ -899,10 +937,10 @@ class MemoryStore(MemoryArchive):
             self._index.enter(post.session_id, encoded_post.facts)
         return item
 
-    def _begin_run(self, run: NewRun, item: MemoryItem, *, facts: Told | None = None) -> None:
+    def _begin_run(self, run: NewRun, item: MemoryItem, *, facts: SessionNews | None = None) -> None:
         at = run.at if facts is None else facts.at
         row = MemoryRun(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0, at)
-        self._index.runs[run.run_id] = RunFacts(input="" if facts is None else facts.title)
+        self._index.runs[run.run_id] = ListedRun(input="" if facts is None else facts.title)
         self._runs[run.run_id] = (row, item)
         session = self._sessions[item.session_id]
         session.open_runs[run.run_id] = row
@@ -993,7 +1031,7 @@ class MemoryStore(MemoryArchive):
         )
         return in_turns(queues, limit)
 
-    async def unfinished(self) -> Mapping[str, int]:
+    async def count_unfinished_runs(self) -> Mapping[str, int]:
         self._check_open()
         return Counter(row.agent_id for row, _ in self._runs.values() if row.status in OPEN)
 

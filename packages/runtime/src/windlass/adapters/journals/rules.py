@@ -9,21 +9,15 @@ from pydantic_core import from_json, to_json
 
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.limits import DOCUMENT_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
-from windlass.ports.store import (
-    NO_USAGE,
-    START,
-    Batch,
-    Document,
-    NewRun,
-    RunFilter,
-    RunInfo,
-    SessionRow,
-    SessionStatus,
-    causes_of,
-)
+from windlass.ports.catalog import SessionRow
+from windlass.ports.documents import Document
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Batch
+from windlass.ports.listing import NO_USAGE, RunFilter, RunInfo, causes_of
 from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import START
 from windlass_harness.record import Post
-from windlass_harness.views.listing import RunFacts, RunTold, Told
+from windlass_harness.views.listing import ListedRun, RunNews, SessionNews
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import add_usage, subtract_usage
 from windlass_protocol import (
@@ -33,15 +27,17 @@ from windlass_protocol import (
     InputResolution,
     RetryClass,
     RunStatus,
+    SessionStatus,
     Usage,
 )
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated.records import InputResolved
 
 ENDED: Final = frozenset(RUN_ENDS.values())
 """Statuses of an ended run."""
 
 
-def status_after(facts: Told, before: SessionStatus = SessionStatus.IDLE) -> SessionStatus:
+def status_after(facts: SessionNews, before: SessionStatus = SessionStatus.IDLE) -> SessionStatus:
     """Return the session status after an append.
 
     A run that never started does not change the status of a session in which another run is active.
@@ -55,7 +51,7 @@ _NOT_COUNTED: Final[Mapping[str, Usage | None]] = MappingProxyType({})
 
 
 def total_usage(
-    usage: Usage, runs: Iterable[RunTold], *, before: Mapping[str, Usage | None] = _NOT_COUNTED
+    usage: Usage, runs: Iterable[RunNews], *, before: Mapping[str, Usage | None] = _NOT_COUNTED
 ) -> Usage:
     """Return the usage of a session with the new usage of its runs; `before` is counted already."""
     for run_id, used in {run.run_id: run.usage for run in runs if run.usage is not None}.items():
@@ -82,7 +78,7 @@ def settlements_in(drafts: Iterable[Draft]) -> dict[str, Settlement]:
     settlements: dict[str, Settlement] = {}
     for draft in drafts:
         # A calling session has the resolutions of its subagents too.
-        if draft.type == "input.resolved" and draft.data.get("childSessionId") is None:
+        if draft.type == InputResolved.TYPE and draft.data.get("childSessionId") is None:
             resolutions = draft.data.get("resolutions")
             for resolution in resolutions if isinstance(resolutions, list) else ():
                 parsed = InputResolution.model_validate(resolution)
@@ -203,9 +199,9 @@ OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING
 """Statuses of an unfinished run."""
 
 
-def facts_of(info: RunInfo) -> RunFacts:
+def facts_of(info: RunInfo) -> ListedRun:
     """Return the facts of a run that lists show."""
-    return RunFacts(
+    return ListedRun(
         info.status,
         info.agent_id,
         info.package_fingerprint,

@@ -5,11 +5,14 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
 from windlass.adapters.journals.rules import conflict, driving_conflict, facts_of, in_use, status_after
-from windlass.adapters.journals.sql.integrity import START, StoredSession
+from windlass.adapters.journals.sql.integrity import START, AppendPosition, StoredSession
 from windlass.adapters.journals.sql.listing import new_run
 from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
 from windlass.adapters.journals.sql.writes import Transaction
-from windlass.ports.store import RUN_PUSH, SessionCopy, SessionRow, Standing
+from windlass.ports.archive import SessionCopy
+from windlass.ports.catalog import SessionRow
+from windlass.ports.documents import RUN_PUSH
+from windlass.ports.journal import Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 
 _ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
@@ -67,8 +70,8 @@ class ArchiveTransaction(Transaction):
             self.put(content.ref, content.content, session_id=session_id if content.is_own else None)
         for digest in copy.uses:
             self._use(key, digest)
-        self._index.enter(key, copy.told, status=status_after(copy.told))
-        self._index.ask(key, copy.asked, at=copy.told.at)
+        self._index.enter(key, copy.news, status=status_after(copy.news))
+        self._index.ask(key, copy.asked, at=copy.news.at)
 
     def _keep_appends(self, key: int, copy: SessionCopy) -> tuple[int, bytes]:
         """Append after all other records; return the last position and the chain."""
@@ -77,7 +80,9 @@ class ArchiveTransaction(Transaction):
         for append in copy.appends:
             last_seq = append.records[-1].seq
             position += len(append.records)
-            chain = self._key.chain(chain, (key, last_seq, position, append.epoch), body=append.body)
+            chain = self._key.chain(
+                chain, AppendPosition(key, last_seq, position, append.epoch), body=append.body
+            )
             # Not examined: it counts as a milestone.
             columns = (position, key, last_seq, append.epoch, chain, append.body, 1)
             self._connection.execute(NEW_APPEND, columns)
@@ -106,8 +111,8 @@ class ArchiveTransaction(Transaction):
                 fingerprint=run.package_fingerprint,
                 item=items.get(run.run_id, 0),
                 at=run.at,
-                owner=copy.told.owner,
-                rank=self._index.rank(copy.told),
+                owner=copy.news.owner,
+                rank=self._index.rank(copy.news),
             )
             row = row._replace(status=run.status.value, first_seq=run.first_seq)
             self._index.begin_run(row.with_facts(facts_of(run)))

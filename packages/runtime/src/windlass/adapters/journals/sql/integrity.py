@@ -8,12 +8,17 @@ import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final, Self, cast
+from typing import Final, NamedTuple, Self, cast
+
+from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import decode_item, decode_records
 from windlass.adapters.journals.rules import corrupt
 from windlass.errors import Corrupt
-from windlass.ports.store import InboxItem, SessionRow, Standing
+from windlass.ports.catalog import SessionRow
+from windlass.ports.documents import Document
+from windlass.ports.inbox import InboxItem
+from windlass.ports.journal import Standing
 from windlass_harness.record import Record
 from windlass_protocol.frozen import frozen
 
@@ -102,6 +107,15 @@ def columns_of(alias: str, columns: str) -> str:
     return ", ".join(f"{alias}.{name}" for name in columns.split(", "))
 
 
+class AppendPosition(NamedTuple):
+    """Where an append is stored, and under which owner."""
+
+    session_key: int
+    last_seq: int
+    last_position: int
+    epoch: int
+
+
 class StoreKey:
     """The id of a store, and its keyed checksums."""
 
@@ -141,11 +155,8 @@ class StoreKey:
         """Return the checksum of the store row."""
         return self._sum(struct.pack(">q", last_position), _SEAL_BYTES)
 
-    def chain(self, before: bytes, position: tuple[int, int, int, int], *, body: bytes) -> bytes:
-        """Return the checksum of an append and all before it.
-
-        The position is (session key, last seq, last position, epoch).
-        """
+    def chain(self, before: bytes, position: AppendPosition, *, body: bytes) -> bytes:
+        """Return the checksum of an append and all before it."""
         checksum = self._keyed.copy()
         # Joined: a second call of the hash costs more than the copy.
         checksum.update(before + _FOUR.pack(*position) + body)
@@ -284,7 +295,9 @@ class StoreKey:
             last_position, last_seq, epoch, sealed, body = cast("_AppendRow", columns)
             is_sound = False
             try:
-                chain = self.chain(chain, (session_key, last_seq, last_position, epoch), body=body)
+                chain = self.chain(
+                    chain, AppendPosition(session_key, last_seq, last_position, epoch), body=body
+                )
                 if chain == sealed:
                     records += decode_records(
                         body, session_id, last_seq=last_seq, last_position=last_position, epoch=epoch
@@ -299,6 +312,12 @@ class StoreKey:
             if end >= until:
                 break
         return ChainLink(end, chain), records
+
+    def read_document(self, row: Sequence[object]) -> Document:
+        """Return a document from its `DOCUMENT_COLUMNS`; Corrupt if it is damaged."""
+        self.check_row("documents", row)
+        kind, name, revision, body, due_at_ms = cast("tuple[str, str, int, str, int | None]", row[:-1])
+        return Document(kind, name, revision, from_json(body), due_at_ms)
 
     def read_item(self, session: tuple[int, str], columns: Sequence[object]) -> InboxItem:
         """Return an item from its `ITEM_COLUMNS`; Corrupt if it is damaged."""

@@ -28,9 +28,10 @@ from windlass.adapters.journals.sql.integrity import (
     StoreKey,
 )
 from windlass.adapters.journals.sql.statements import Row, SqlConnection, Value
-from windlass.ports.store import NO_USAGE, Batch, SessionStatus
-from windlass_harness.views.listing import RunFacts, RunsFold, Told, told_by
-from windlass_protocol import InputKind, InputRequest, RunStatus, Usage
+from windlass.ports.journal import Batch
+from windlass.ports.listing import NO_USAGE
+from windlass_harness.views.listing import ListedRun, RunsFold, SessionNews, news_of
+from windlass_protocol import InputKind, InputRequest, RunStatus, SessionStatus, Usage
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.sql.queries import Reads
@@ -106,10 +107,10 @@ class RunColumns(NamedTuple):
     rating: int
 
     @property
-    def facts(self) -> RunFacts:
+    def facts(self) -> ListedRun:
         """What lists show of the run besides its ids."""
         status = RunStatus(self.status)
-        return RunFacts(
+        return ListedRun(
             status,
             self.agent_id,
             self.fingerprint,
@@ -125,7 +126,7 @@ class RunColumns(NamedTuple):
             self.rating,
         )
 
-    def with_facts(self, facts: RunFacts) -> Self:
+    def with_facts(self, facts: ListedRun) -> Self:
         """Return the columns with other facts; ids and status stay."""
         return self._replace(
             started_at=facts.started_at,
@@ -249,7 +250,7 @@ class IndexWrites:
         """Return the number of a new session: larger than every other."""
         raise NotImplementedError
 
-    def check_owner(self, session_key: int, facts: Told, *, session_id: str) -> None:
+    def check_owner(self, session_key: int, facts: SessionNews, *, session_id: str) -> None:
         """Refuse a run request of another owner than that of the session."""
         if facts.owner is None:
             return
@@ -260,7 +261,7 @@ class IndexWrites:
     def enter(
         self,
         session_key: int,
-        facts: Told,
+        facts: SessionNews,
         *,
         status: SessionStatus = SessionStatus.PENDING,
         is_new: bool = False,
@@ -279,7 +280,7 @@ class IndexWrites:
         row = self._catalog_row(session_key)
         return (None, ROOT) if row is None else (row.owner, self.rank(row))
 
-    def rank(self, session: "Told | CatalogColumns") -> int:
+    def rank(self, session: "SessionNews | CatalogColumns") -> int:
         """Return the rank of the runs of a session."""
         if session.parent is None:
             return ROOT
@@ -296,7 +297,7 @@ class IndexWrites:
 
     def follow(self, session_key: int, batch: Batch, *, first_seq: int) -> None:
         """Apply an append to the index; `first_seq` is the number of its first record, or 0."""
-        facts = told_by(batch.drafts)
+        facts = news_of(batch.drafts)
         if facts is not None:
             self.take(session_key, facts, moves=batch.runs, first_seq=first_seq)
         elif batch.runs:
@@ -308,7 +309,7 @@ class IndexWrites:
     def take(
         self,
         session_key: int,
-        facts: Told,
+        facts: SessionNews,
         *,
         moves: Iterable[tuple[str, RunStatus]] = (),
         first_seq: int = 0,
@@ -335,7 +336,7 @@ class IndexWrites:
         self._connection.execute(_UPDATE, (*columns, seal, row.number))
 
     def _move_runs(
-        self, moves: Iterable[tuple[str, RunStatus]], facts: Told | None, first_seq: int
+        self, moves: Iterable[tuple[str, RunStatus]], facts: SessionNews | None, first_seq: int
     ) -> dict[str, Usage | None]:
         """Update runs; return the usage that each had before."""
         rows_before: dict[str, RunColumns] = {}
@@ -434,7 +435,7 @@ class IndexWrites:
         run = None if row is None else self._run(cast("str", row[0]))
         return ("", "") if run is None else (run.run_id, run.agent_id)
 
-    def _insert(self, session_key: int, facts: Told, status: SessionStatus) -> None:
+    def _insert(self, session_key: int, facts: SessionNews, status: SessionStatus) -> None:
         columns = (
             self._next_number(),
             session_key,

@@ -31,15 +31,15 @@ from windlass.adapters.journals.sql.integrity import (
 )
 from windlass.adapters.journals.sql.listing import PLAYGROUND, ROOT, read_run
 from windlass.adapters.journals.sql.statements import OPEN_RUN, Dialect, Row, SqlConnection, Value
-from windlass.ports.store import (
+from windlass.ports.archive import KeptItem, StoredAppend
+from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.documents import Document
+from windlass.ports.inbox import Arrivals, InboxItem
+from windlass.ports.listing import (
     NEWEST_FIRST,
     NEWEST_SESSIONS,
     NO_USAGE,
-    Arrivals,
     CountFilter,
-    Document,
-    InboxItem,
-    KeptItem,
     OpenRequest,
     RefusedStart,
     RunCell,
@@ -47,17 +47,13 @@ from windlass.ports.store import (
     RunFilter,
     RunInfo,
     RunOrder,
-    RunRow,
     RunSort,
     RunTimes,
     SessionFilter,
     SessionInfo,
     SessionOrder,
-    SessionRow,
     SessionSort,
-    SessionStatus,
     SettledRequest,
-    StoredAppend,
     Waiting,
     causes_of,
 )
@@ -73,12 +69,18 @@ from windlass_protocol import (
     PolicyRef,
     RetryClass,
     RunStatus,
+    SessionStatus,
     SourceRef,
 )
 
 _FROM: Final = "FROM runs r {} WHERE r.at >= ? AND r.at < ? AND r.started_at IS NOT NULL"
-_COUNTED: Final = ("inputTokens", "outputTokens", "costMicros")
-_GROUPS: Final = {None: "''", "agent": "r.agent_id", "version": "r.fingerprint"}
+_COUNTED: Final = ("inputTokens", "outputTokens", "costMicros", "cacheReadTokens")
+_GROUPS: Final = {
+    None: "''",
+    "agent": "r.agent_id",
+    "version": "r.fingerprint",
+    "owner": "coalesce(r.owner, '')",
+}
 _CELLS: Final = """SELECT {} AS bucket, r.status, count(*), {}, {} AS part {}
     GROUP BY part, bucket, r.status ORDER BY part, bucket, r.status"""
 _TIMES: Final = """SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN took END),
@@ -119,7 +121,7 @@ class CountReads:
         cells = execute(_CELLS.format(self._bucket, self._sums, group, source), (*parts, *span)).fetchall()
         times = execute(_TIMES.format(group, self._bucket, self._took, source), (*parts, *span)).fetchall()
         total = execute(_TIMES.format(group, "NULL", self._took, source), span).fetchall()
-        counted = cast("list[tuple[int, str, int, int, int, int, str]]", cells)
+        counted = cast("list[tuple[int, str, int, int, int, int, int, str]]", cells)
         return RunCounts(
             tuple(
                 RunCell(bucket, RunStatus(status), count, *used, group=name)
@@ -266,7 +268,7 @@ class IndexReads:
     def requests(
         self, owner: str | None, responders: Collection[str] = (), *, after: int, limit: int
     ) -> tuple[OpenRequest, ...]:
-        """Return open requests, oldest first: see `Store.listed_requests`."""
+        """Return open requests, oldest first: see `Store.list_requests`."""
         sql, parameters = requests_query(owner, after=after, limit=limit)
         of_owner = [self._request(row) for row in self._connection.execute(sql, parameters)]
         if owner is None or not responders:
@@ -938,19 +940,14 @@ class Reads:
             ]
         return in_turns(queues, limit)
 
-    def unfinished(self) -> Mapping[str, int]:
+    def count_unfinished_runs(self) -> Mapping[str, int]:
         """Return the number of unfinished runs per agent."""
         return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
 
     def documents(self, where: str, parameters: Sequence[Value]) -> tuple[Document, ...]:
         """Return the documents of a condition."""
-        documents: list[Document] = []
         sql = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE {where}"
-        for row in self._connection.execute(sql, parameters):
-            self._key.check_row("documents", row)
-            kind, name, revision, body, due_at_ms = cast("tuple[str, str, int, str, int | None]", row[:-1])
-            documents.append(Document(kind, name, revision, from_json(body), due_at_ms))
-        return tuple(documents)
+        return tuple(self._key.read_document(row) for row in self._connection.execute(sql, parameters))
 
     def next_document_ms(self, kind: str) -> int | None:
         """Return when the next document of a kind is due."""

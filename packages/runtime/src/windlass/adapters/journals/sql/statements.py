@@ -20,7 +20,7 @@ class Cursor(Protocol):
 class SqlConnection(Protocol):
     """A connection without implicit transactions.
 
-    A parameter is written `?`, or `?1`, `?2` … if one is used twice.
+    A parameter is written `?`, or all of a statement `?1`, `?2` … if one is used twice.
     """
 
     def execute(self, sql: str, parameters: Sequence[Value] = ..., /) -> Cursor: ...

@@ -1,7 +1,7 @@
 """The ports of a store over the transactions and reads of a database."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -19,36 +19,29 @@ from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.queries import Reads
 from windlass.adapters.journals.sql.writes import Owners
 from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
-from windlass.ports.store import (
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
+from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.documents import Document
+from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
+from windlass.ports.journal import Appended, Batch, Claim
+from windlass.ports.listing import (
     NEWEST_FIRST,
     NEWEST_SESSIONS,
-    Appended,
-    Arrivals,
-    Batch,
-    Claim,
     CountFilter,
-    Document,
-    InboxItem,
-    KeptItem,
-    NewRun,
     OpenRequest,
-    Posted,
     RefusedStart,
     RunCounts,
     RunFilter,
     RunInfo,
     RunOrder,
-    RunRow,
-    SessionCopy,
     SessionFilter,
     SessionInfo,
     SessionOrder,
-    SessionRow,
     SettledRequest,
-    StoredAppend,
     Waiting,
 )
-from windlass.tools.calling import in_masking_thread
+from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState
+from windlass.tools.calling import in_masking_thread, read_by_size
 from windlass.tools.results import is_light
 from windlass_harness.record import Post, Record
 from windlass_protocol import ContentRef, JsonObject
@@ -187,8 +180,8 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         self._remove_locks(await self._write(lambda tx: tx.bury(now_ms)))
         return await self._read(lambda reads: reads.due(now_ms, limit, agents=agents))
 
-    async def unfinished(self) -> Mapping[str, int]:
-        return await self._read(lambda reads: reads.unfinished())
+    async def count_unfinished_runs(self) -> Mapping[str, int]:
+        return await self._read(lambda reads: reads.count_unfinished_runs())
 
     async def next_wake_ms(self) -> int | None:
         return await self._read_row(lambda reads: reads.next_wake_ms())
@@ -222,7 +215,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     async def put(
         self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
     ) -> ContentRef:
-        ref = content_ref(content, media_type)
+        ref = await read_by_size(len(content), partial(content_ref, content, media_type))
         await self._write(lambda tx: tx.put(ref, content, session_id=session_id), size_bytes=len(content))
         return ref
 
@@ -231,41 +224,43 @@ class SqlStore(Generic[TransactionT, ReadsT]):
 
     # the index
 
-    async def listed(
-        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
+    async def list_sessions(
+        self, where: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
         def look(reads: ReadsT) -> tuple[SessionInfo, ...]:
-            return reads.index.sessions(wanted, order=order, limit=limit)
+            return reads.index.sessions(where, order=order, limit=limit)
 
-        return await (self._search(look) if wanted.words else self._read(look))
+        return await (self._search(look) if where.words else self._read(look))
 
-    async def listed_session(self, session_id: str) -> SessionInfo | None:
+    async def session_info(self, session_id: str) -> SessionInfo | None:
         return await self._read_row(lambda reads: reads.index.session(session_id))
 
-    async def listed_runs(
-        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
+    async def list_runs(
+        self, where: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         def look(reads: ReadsT) -> tuple[RunInfo, ...]:
-            return reads.index.runs(wanted, order=order, limit=limit)
+            return reads.index.runs(where, order=order, limit=limit)
 
-        return await (self._search(look) if wanted.words else self._read(look))
+        return await (self._search(look) if where.words else self._read(look))
 
-    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
+    async def count_listed(self, where: SessionFilter, *, most: int) -> int:
         def look(reads: ReadsT) -> int:
-            return reads.index.count_sessions(wanted, most=most)
+            return reads.index.count_sessions(where, most=most)
 
-        return await (self._search(look) if wanted.words else self._read(look))
+        return await (self._search(look) if where.words else self._read(look))
 
-    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
+    async def count_listed_runs(self, where: RunFilter, *, most: int) -> int:
         def look(reads: ReadsT) -> int:
-            return reads.index.count_runs(wanted, most=most)
+            return reads.index.count_runs(where, most=most)
 
-        return await (self._search(look) if wanted.words else self._read(look))
+        return await (self._search(look) if where.words else self._read(look))
 
-    async def listed_requests(
-        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
+    async def list_requests(
+        self, *, owner: str | None = None, responders: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
-        return await self._read(lambda reads: reads.index.requests(owner, named, after=after, limit=limit))
+        return await self._read(
+            lambda reads: reads.index.requests(owner, responders, after=after, limit=limit)
+        )
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         return await self._read(lambda reads: reads.index.request(request_id))
@@ -273,7 +268,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     async def record_refusal(self, refused: RefusedStart) -> None:
         await self._write(lambda tx: tx.refuse(refused, most=self._refusals_max))
 
-    async def listed_refusals(
+    async def list_refusals(
         self,
         *,
         owner: str | None = None,
@@ -309,8 +304,14 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     async def next_document_ms(self, kind: str) -> int | None:
         return await self._read_row(lambda reads: reads.next_document_ms(kind))
 
-    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
-        return await self._read(lambda reads: reads.counts.runs(wanted))
+    async def hold_call(self, ask: CallAsk) -> CallGrant | CallRefusal:
+        return await self._write(lambda tx: tx.hold_call(ask), sessions=(ask.claim.session_id,))
+
+    async def purses(self, names: Sequence[str]) -> tuple[PurseState, ...]:
+        return await self._write(lambda tx: tx.purses(names))
+
+    async def run_counts(self, where: CountFilter) -> RunCounts:
+        return await self._read(lambda reads: reads.counts.runs(where))
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
         return await self._read(lambda reads: reads.counts.waiting(owner, agent_id))
@@ -320,7 +321,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
         return await self._read(lambda reads: reads.appends(session_id, after=after, limit=limit))
 
-    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+    async def read_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
         return await self._read(lambda reads: reads.index.items(session_id, after=after, limit=limit))
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Protocol, cast
 
+from pydantic_core import to_json
+
 from windlass.adapters.journals.codec import EncodedPost
+from windlass.adapters.journals.purses import hold_call, read_purses, settle_calls
 from windlass.adapters.journals.rules import (
     check_fence,
     check_revision,
@@ -18,29 +21,26 @@ from windlass.adapters.journals.rules import (
     rejection,
 )
 from windlass.adapters.journals.sql.integrity import (
+    DOCUMENT_COLUMNS,
     ITEM_COLUMNS,
     REFUSED_COLUMNS,
     SESSION_KEYS_MAX,
     START,
+    AppendPosition,
     StoredSession,
     StoreKey,
 )
 from windlass.adapters.journals.sql.listing import IndexWrites, new_run
 from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted, source_text
 from windlass.adapters.journals.sql.statements import NEW_APPEND, SqlConnection
-from windlass.ports.store import (
-    Appended,
-    Batch,
-    Claim,
-    Document,
-    NewRun,
-    Posted,
-    RefusedStart,
-    SessionRow,
-    Standing,
-)
-from windlass_harness.views.listing import Told
-from windlass_protocol import ContentRef
+from windlass.ports.catalog import SessionRow
+from windlass.ports.documents import Document
+from windlass.ports.inbox import NewRun, Posted
+from windlass.ports.journal import Appended, Batch, Claim, Standing
+from windlass.ports.listing import RefusedStart
+from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState
+from windlass_harness.views.listing import SessionNews
+from windlass_protocol import ContentRef, JsonObject
 
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_position = ?, chain = ?,
@@ -65,6 +65,7 @@ _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1) ON CONFLICT DO NOTHING"""
 _REFUSE: Final = f"INSERT INTO refused ({REFUSED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DOCUMENTS: Final = f"SELECT {DOCUMENT_COLUMNS} FROM documents"
 _REVISION: Final = "SELECT revision FROM documents WHERE kind = ? AND name = ?"
 # Of two first revisions at once the index refuses the second, which is repeated and finds the first.
 _NEW_DOCUMENT: Final = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)"
@@ -165,9 +166,9 @@ class Transaction:
         appended = Appended(row.last_seq + 1, self._take_positions(count))
         if count:
             end = appended.first_position + count - 1
-            position = (session.key, row.last_seq + count, end, row.epoch)
+            position = AppendPosition(session.key, row.last_seq + count, end, row.epoch)
             chain = self._key.chain(chain, position, body=body)
-            columns = (end, session.key, position[1], row.epoch, chain, body, int(batch.is_milestone))
+            columns = (end, session.key, position.last_seq, row.epoch, chain, body, int(batch.is_milestone))
             self._connection.execute(NEW_APPEND, columns)
         else:
             self._count_at_commit()
@@ -177,7 +178,54 @@ class Transaction:
         self._index.follow(session.key, batch, first_seq=appended.first_seq if count else 0)
         for post in fresh:
             self._keep(post)
+        if batch.calls is not None:
+            settle_calls(self, session.row.session_id, batch.calls)
         return appended
+
+    def hold_call(self, ask: CallAsk) -> CallGrant | CallRefusal:
+        """Hold a model call in its purses, if the caller still owns its session."""
+        session = self._find(ask.claim.session_id)
+        if session is None or session.row.epoch != ask.claim.epoch:
+            raise conflict("the session has another owner", ask.claim.session_id)
+        self._lock_purses()
+        self._count_at_commit()
+        return hold_call(self, ask)
+
+    def purses(self, names: Sequence[str]) -> tuple[PurseState, ...]:
+        """Return the states of purses, with all calls that have ended."""
+        self._lock_purses()
+        self._count_at_commit()
+        return read_purses(self, names)
+
+    def _lock_purses(self) -> None:
+        """Wait until no other transaction changes purses."""
+
+    def read_row(self, kind: str, name: str) -> JsonObject | None:
+        """Return the body of a document; see `PurseRows`."""
+        rows = self._documents(f"kind = ? AND name = ?{self.LOCK}", (kind, name))
+        return rows[0].body if rows else None
+
+    def write_row(
+        self, kind: str, name: str, body: JsonObject | None, *, due_at_ms: int | None = None
+    ) -> None:
+        """Write the body of a document; see `PurseRows`."""
+        if body is None:
+            self._connection.execute(_DROP_DOCUMENT, (kind, name))
+            return
+        row = self._connection.execute(_REVISION, (kind, name)).fetchone()
+        revision = 1 if row is None else cast("int", row[0]) + 1
+        columns = (kind, name, revision, to_json(body).decode(), due_at_ms)
+        sql = _NEW_DOCUMENT if row is None else _PUT_DOCUMENT
+        self._connection.execute(sql, (*columns, self._key.row_seal("documents", columns)))
+
+    def due_rows(self, kind: str) -> list[tuple[str, JsonObject]]:
+        """Return the documents that are due; see `PurseRows`."""
+        due = self._documents(f"kind = ? AND due_at_ms <= 0{self.LOCK_FREE}", (kind,))
+        return [(document.name, document.body) for document in due]
+
+    def _documents(self, where: str, parameters: Sequence[str]) -> list[Document]:
+        rows = self._connection.execute(f"{_DOCUMENTS} WHERE {where}", parameters).fetchall()
+        return [self._key.read_document(row) for row in rows]
 
     def post(self, encoded_post: EncodedPost) -> Posted:
         """Insert an item, unless its key exists."""
@@ -233,7 +281,13 @@ class Transaction:
         return number
 
     def _begin_run(
-        self, run: NewRun, session_key: int, *, item: int, facts: Told | None = None, is_new: bool = False
+        self,
+        run: NewRun,
+        session_key: int,
+        *,
+        item: int,
+        facts: SessionNews | None = None,
+        is_new: bool = False,
     ) -> None:
         if facts is not None and is_new:
             owner, rank = facts.owner, self._index.rank(facts)

@@ -33,12 +33,12 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
 )
 from windlass.errors import Corrupt
-from windlass.ports.store import SessionStatus
 from windlass_harness.record import Record
-from windlass_harness.views.listing import RunsFold, told_by
+from windlass_harness.views.listing import RunsFold, news_of
 from windlass_harness.views.session import SessionDraft, SessionState
-from windlass_protocol import InputRequest, Usage
+from windlass_protocol import InputRequest, SessionStatus, Usage
 from windlass_protocol.frozen import mutable
+from windlass_protocol.generated.records import RunStarted, SessionForked
 
 PROBLEMS_MAX: Final = 100
 """Problems that are told; there may be more."""
@@ -127,15 +127,14 @@ class _Truth:
     requests: SessionDraft = field(default_factory=lambda: SessionDraft(SessionState()))
 
     def apply(self, records: Sequence[Record]) -> None:
-        facts = told_by(records)
+        facts = news_of(records)
         for record in records:
             self.requests.apply(record)
-            if record.type == "session.forked":
+            if record.type == SessionForked.TYPE:
                 self.copied |= self.fold.runs.keys()
                 self.has_begun = False
-            elif record.type == "run.started" and not self.has_begun:
-                owner = record.data.get("owner")
-                self.has_begun, self.owner = True, owner if isinstance(owner, str) else None
+            elif not self.has_begun and isinstance(record.body, RunStarted):
+                self.has_begun, self.owner = True, record.body.owner
         self.fold.apply(records)
         self.settled |= settlements_in(records)
         if facts is not None:
@@ -255,8 +254,11 @@ def _run_problems(runs: dict[str, RunColumns], truth: _Truth) -> Iterator[str]:
                 yield f"run {run_id} is {row.status} in the index, and has no records"
             continue
         facts = row.facts
-        names = [*_TOLD, *(("agent_id", "fingerprint") if true.started_at is not None else ())]
-        names += ["input"] if true.input else []
+        names = [*_TOLD]
+        if true.started_at is not None:
+            names += ["agent_id", "fingerprint"]
+        if true.input:
+            names.append("input")
         for name in names:
             if getattr(facts, name) != getattr(true, name):
                 yield f"{name} of run {run_id} in the index is not that of its records"

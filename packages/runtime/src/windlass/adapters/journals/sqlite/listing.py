@@ -6,7 +6,7 @@ from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.listing import IndexWrites, fill_runs
 from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite.reads import SqliteReads
-from windlass_harness.views.listing import Told, content_hashes, told_by
+from windlass_harness.views.listing import SessionNews, content_hashes, news_of
 from windlass_harness.views.session import SessionDraft, SessionState
 
 _LAST: Final = "SELECT coalesce(max(number), 0) FROM catalog"
@@ -73,7 +73,7 @@ def _list(connection: SqlConnection, key: StoreKey, *, session: tuple[int, str])
     at, after = "", 0
     while appends := reads.appends_now(session_id, after=after, limit=64):
         for append in appends:
-            facts = told_by(append.records)
+            facts = news_of(append.records)
             for record in append.records:
                 draft.apply(record)
             if facts is not None:
@@ -82,6 +82,6 @@ def _list(connection: SqlConnection, key: StoreKey, *, session: tuple[int, str])
                 connection.execute(_USE, (session_key, digest))
             at, after = append.records[-1].at, append.records[-1].seq
     [(agent_id,)] = cast("list[tuple[str]]", connection.execute(_AGENT, (session_key,)).fetchall())
-    index.enter(session_key, Told(at, at, agent_id=agent_id))
+    index.enter(session_key, SessionNews(at, at, agent_id=agent_id))
     if draft.requests:
         index.ask(session_key, tuple(draft.requests.values()), at=at)

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, NamedTuple, cast
 from zlib import crc32
 
@@ -139,9 +140,14 @@ class StoreMarks:
         """
         for _ in range(LOCK_TRIES_MAX):
             try:
-                handle = open_private(self._path, os.O_RDWR)
+                handle = open_private(self._path, os.O_RDWR | os.O_NOFOLLOW)
             except FileNotFoundError:
                 return None
+            except OSError:
+                if not S_ISREG(os.lstat(self._path).st_mode):
+                    # A link could lead to a file that says nothing, or to none.
+                    raise self._damage_error() from None
+                raise
             fcntl.flock(handle, fcntl.LOCK_SH)
             if _is_at(handle, self._path):
                 return handle

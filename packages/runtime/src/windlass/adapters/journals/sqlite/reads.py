@@ -36,8 +36,9 @@ def last_position(connection: SqlConnection, key: StoreKey) -> int:
     Raises:
         Corrupt: the row that has it is damaged.
     """
-    stored = key.read_store(connection.execute(STORE).fetchall())
+    # In this order: a session that is released between the two reads brings its position to the store row.
     newest, session_key, *columns = connection.execute(_NEWEST_OWNED).fetchall()[0]
+    stored = key.read_store(connection.execute(STORE).fetchall())
     if newest is None or (isinstance(newest, int) and newest <= stored):
         return stored
     return key.read_session(cast("int", session_key), columns).last_position

@@ -12,7 +12,7 @@ from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
-from windlass.adapters.journals.sql.integrity import StoredSession
+from windlass.adapters.journals.sql.integrity import AppendPosition, StoredSession
 from windlass.adapters.journals.sql.statements import NEW_APPEND
 from windlass.adapters.journals.sqlite.marks import StoreMarks
 from windlass.adapters.journals.sqlite.reads import SqliteReads
@@ -66,7 +66,7 @@ class _Takes(SqliteTransaction):
             raise conflict(f"session {session_id} ends at {row.last_seq:,}, found {new[0][0]:,}", session_id)
         body = pack(b"[%s]" % b",".join(body for _, body in new))
         position = self._take_positions(len(new)) + len(new) - 1
-        append_position = (session.key, last_seq, position, row.epoch)
+        append_position = AppendPosition(session.key, last_seq, position, row.epoch)
         chain = self._key.chain(session.chain, append_position, body=body)
         # Not examined: it counts as a milestone.
         columns = (position, session.key, last_seq, row.epoch, chain, body, 1)
@@ -173,7 +173,7 @@ class RecordedStore:
         """Return the position of the newest record."""
         return translating(self._reads.last_position)
 
-    def changed(self, after: int) -> Mapping[str, int]:
+    def sessions_after(self, after: int) -> Mapping[str, int]:
         """Return the sessions with records after a position, and their last positions."""
         rows = translating(lambda: self._connection.execute(_CHANGED, (after,)).fetchall())
         return dict(cast("Sequence[tuple[str, int]]", rows))

@@ -71,7 +71,7 @@ _MS: Final = "(strftime('%s', {0}) * 1000 + substr(strftime('%f', {0}), 4))"
 """A time in milliseconds."""
 _OVER_TIME: Final = f"""SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed),
     sum(f.tokens), sum(f.latency_ms), '',
-    ({_MS.format("r.started_at")} - {_MS.format("?1")}) / (?2 * 1000) AS bucket
+    ({_MS.format("r.started_at")} - {_MS.format("?")}) / (? * 1000) AS bucket
     FROM recorder_facts f JOIN recorder_runs r USING (run_key)
     WHERE {{}} AND f.kind = ? GROUP BY f.name, f.detail, bucket ORDER BY f.name, f.detail, bucket"""
 _POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
@@ -102,7 +102,7 @@ class SqliteRunIndex:
     def advance(self, changed: Mapping[str, int], position: int) -> None:
         """Mark sessions with new records as stale, up to a position."""
         for session_id, end in changed.items():
-            if self.known_position(session_id) < end:
+            if self.position_of(session_id) < end:
                 self._connection.execute(_MARK, (session_id, end))
         self._connection.execute("UPDATE recorder_view SET position = ?", (position,))
 
@@ -121,7 +121,7 @@ class SqliteRunIndex:
         rows = self._connection.execute("SELECT DISTINCT session_id FROM recorder_runs").fetchall()
         return tuple(cast("str", name) for (name,) in rows)
 
-    def known_position(self, session_id: str) -> int:
+    def position_of(self, session_id: str) -> int:
         """Return the position up to which a session is indexed."""
         [(position,)] = self._connection.execute(_POSITION, (session_id,)).fetchall()
         return cast("int", position)
@@ -171,22 +171,22 @@ class SqliteRunIndex:
         """Return runs of a status, newest first."""
         return self._runs(_BY_STATUS, status, limit)
 
-    def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
+    def find_runs(self, look: RunLook, limit: int) -> tuple[IndexedRun, ...]:
         """Return runs that match the filter, newest first."""
-        where, parameters = _criteria(wanted)
+        where, parameters = _criteria(look)
         return self._runs(_LOOKED_AT.format(where), *parameters, limit)
 
-    def failing(self, wanted: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
+    def failing(self, look: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
         """Return counts of failures over matching runs, the highest rate first."""
-        where, parameters = _criteria(wanted)
+        where, parameters = _criteria(look)
         return self._facts(_FAILING.format(where), *parameters, kind, enough, limit)
 
-    def over_time(self, wanted: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
+    def over_time(self, look: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
         """Return counts of matching runs by the interval of their start."""
-        assert wanted.since is not None, "intervals begin somewhere"
-        where, parameters = _criteria(wanted)
+        assert look.since is not None, "intervals begin somewhere"
+        where, parameters = _criteria(look)
         rows = self._connection.execute(
-            _OVER_TIME.format(where), (wanted.since, bucket_s, *parameters, kind)
+            _OVER_TIME.format(where), (look.since, look.since, bucket_s, *parameters, kind)
         ).fetchall()
         return tuple(
             (cast("int", bucket), Fact(*cast("tuple[str, str, str, int, int, int, int, int, str]", counts)))

@@ -247,10 +247,27 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
 
 
+class Connection(sqlite3.Connection):
+    """A standard-library connection that takes the parameters of `SqlConnection`."""
+
+    def execute(  # pyright: ignore[reportIncompatibleMethodOverride] that of SqlConnection
+        self, sql: str, parameters: Sequence[Value] = (), /
+    ) -> sqlite3.Cursor:
+        """Carry out a statement; to SQLite `?1` is a name, and Python 3.14 takes a mapping for names."""
+        if "?1" in sql:
+            names = {str(number): value for number, value in enumerate(parameters, 1)}
+            return super().execute(sql, names)
+        return super().execute(sql, parameters)
+
+
 def connect(path: Path) -> SqlConnection:
     """Open a standard-library connection without implicit transactions."""
     return sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
+        path,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_TIMEOUT_MS / 1000,
+        factory=Connection,
     )
 
 
@@ -611,7 +628,7 @@ def _copy_store(path: Path, part: Path) -> int:
     """Copy a store; return the schema version of the copy, which may be newer."""
     with (
         closing(connect_to_read(path)) as source,
-        closing(sqlite3.connect(part, isolation_level=None)) as target,
+        closing(sqlite3.connect(part, isolation_level=None, factory=Connection)) as target,
     ):
         source.backup(target)
         [(answer,)] = target.execute("PRAGMA quick_check(1)").fetchall()
@@ -640,4 +657,6 @@ def _name_copy(part: Path, path: Path, version: int) -> Path:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Open a connection that cannot write."""
     address = f"{path.absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None)
+    return sqlite3.connect(
+        address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, factory=Connection
+    )

@@ -14,7 +14,7 @@ statement that fails on a damaged one may have ended the transaction, so the cal
 """
 
 import sqlite3
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.rules import misconfiguration
@@ -56,11 +56,24 @@ SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id 
     WHERE search MATCH ?"""
 # FTS5 itself would read the whole row of its table `search_content` to return the session key.
 
-State = tuple[int, int, int, int]
-"""The columns of `search_state`: version, position, number, and whether segments have deleted words."""
-End = tuple[int, int]
-"""The newest position, and the newest number of the catalogue."""
-_NEW: Final[State] = (0, 0, 0, 0)
+
+class IndexState(NamedTuple):
+    """The columns of `search_state`."""
+
+    version: int = 0
+    position: int = 0
+    """The last position of the journal whose words are there."""
+    number: int = 0
+    """The last number of the catalogue with its title."""
+    has_deleted: int = 0
+    """1 if segments have words of deleted sessions."""
+
+
+class End(NamedTuple):
+    """The end of the journal, and of the catalogue."""
+
+    position: int
+    number: int
 
 
 class SearchIndex:
@@ -74,20 +87,20 @@ class SearchIndex:
 
     def end_ahead(self) -> End | None:
         """Return the end of the journal and of the catalogue; None if the index is there already."""
-        version, position, number, _ = self._state()
-        [end] = cast("list[End]", self._connection.execute(_END).fetchall())
-        is_there = version == SEARCH_VERSION and end[0] <= position and end[1] <= number
+        state, end = self._state(), self._end()
+        is_current = state.version == SEARCH_VERSION
+        is_there = is_current and end.position <= state.position and end.number <= state.number
         return None if is_there else end
 
     def has_backlog(self) -> bool:
         """Return whether there is enough to do that the writer should begin before a search does."""
-        _, position, _, has_deleted = self._state()
-        [(last, _)] = cast("list[End]", self._connection.execute(_END).fetchall())
-        return bool(has_deleted) or last - position >= BACKLOG_RECORDS_MIN
+        state = self._state()
+        backlog = self._end().position - state.position
+        return bool(state.has_deleted) or backlog >= BACKLOG_RECORDS_MIN
 
     def has_deleted(self) -> bool:
         """Return whether the segments of the index have words of deleted sessions."""
-        return bool(self._state()[3])
+        return bool(self._state().has_deleted)
 
     def advance(self, until: End | None = None) -> bool:
         """Index the next appends and titles; return whether more are left, up to an end if one is given.
@@ -131,12 +144,12 @@ class SearchIndex:
             self._connection.execute(_ADD, (row, key, " ".join(rows[key][1])))
         if titles or appends or version != SEARCH_VERSION:
             self._flush()
-            self._save((SEARCH_VERSION, position, number, has_deleted))
+            self._save(IndexState(SEARCH_VERSION, position, number, has_deleted))
         if until is None:
             is_full = sum(len(body) for _, _, body in appends) >= BATCH_BYTES_MAX
             return is_full or max(len(appends), len(titles)) >= BATCH_ROWS_MAX
         # A row may have been deleted since: nothing was found to the end.
-        return (position < until[0] and bool(appends)) or (number < until[1] and bool(titles))
+        return (position < until.position and bool(appends)) or (number < until.number and bool(titles))
 
     def _next_appends(self, position: int) -> list[tuple[int, int, bytes]]:
         appends: list[tuple[int, int, bytes]] = []
@@ -162,38 +175,37 @@ class SearchIndex:
 
         They are not found any more, but stay in the segments of the index until `clean` has merged these.
         """
-        version, position, number, has_deleted = self._state()
-        if version != SEARCH_VERSION:
+        state = self._state()
+        if state.version != SEARCH_VERSION:
             self.drop()
             return
         self._connection.execute(_REMOVE, (session_key,))
         [(count,)] = cast("list[tuple[int]]", self._connection.execute("SELECT changes()").fetchall())
         self._flush()
-        self._save((version, position, number, has_deleted or int(count > 0)))
+        self._save(state._replace(has_deleted=state.has_deleted or int(count > 0)))
 
     def renumber(self) -> None:
         """Continue with the newest number of the catalogue: after a deletion it may be used again."""
-        version, position, number, has_deleted = self._state()
-        [(_, newest)] = cast("list[End]", self._connection.execute(_END).fetchall())
-        if newest < number:
-            self._save((version, position, newest, has_deleted))
+        state, newest = self._state(), self._end().number
+        if newest < state.number:
+            self._save(state._replace(number=newest))
 
     def clean(self) -> bool:
         """Merge some segments of the index, so that no deleted words stay; return whether more are left."""
-        version, position, number, has_deleted = self._state()
-        if not has_deleted or version != SEARCH_VERSION:
+        state = self._state()
+        if not state.has_deleted or state.version != SEARCH_VERSION:
             return False
         before = self._changes()
         self._connection.execute(_MERGE)
         # The statement counts as one change, and each change of the tables of FTS5 as another.
         is_left = self._changes() - before > 1
         if not is_left:
-            self._save((version, position, number, 0))
+            self._save(state._replace(has_deleted=0))
         return is_left
 
     def drop(self) -> None:
         """Drop the index; the next search makes it anew."""
-        self._save(_NEW)
+        self._save(IndexState())
         try:
             self._connection.execute("DROP TABLE IF EXISTS search")
         except sqlite3.DatabaseError as error:
@@ -210,13 +222,17 @@ class SearchIndex:
         finally:
             self._connection.execute("PRAGMA writable_schema = RESET").fetchall()
 
-    def _state(self) -> State:
+    def _end(self) -> End:
+        [row] = self._connection.execute(_END).fetchall()
+        return End(*cast("tuple[int, int]", row))
+
+    def _state(self) -> IndexState:
         # A lost or damaged row means a new index.
         rows = self._connection.execute(_STATE).fetchall()
         is_sound = len(rows) == 1 and all(isinstance(value, int) for value in rows[0])
-        return cast("State", rows[0]) if is_sound else _NEW
+        return IndexState(*cast("tuple[int, int, int, int]", rows[0])) if is_sound else IndexState()
 
-    def _save(self, state: State) -> None:
+    def _save(self, state: IndexState) -> None:
         self._connection.execute(_SAVE, state)
 
     def _changes(self) -> int:

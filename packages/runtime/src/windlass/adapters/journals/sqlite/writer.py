@@ -4,9 +4,10 @@ A thread writes, because the disk is slow. An event loop passes it the requests 
 durability `process`, the event loop writes small requests itself if no other connection is writing:
 switching threads would cost more than the write. While no request arrives, the thread tends the search index.
 
-After a failure of the disk the thread tries to write again, with every request and with growing pauses. Its
-first commit takes the place of a failed one in the log, so a commit in doubt is settled: it was not written,
-and is repeated. Until then requests are refused, and the store says why (`Writer.write_problem`).
+After a failure of the disk, or when another process keeps the database locked, the thread tries to write
+again, with every request and with growing pauses. Its first commit takes the place of a failed one in the
+log, so a commit in doubt is settled: it was not written, and is repeated. Until then requests are refused,
+and the store says why (`Writer.write_problem`).
 """
 
 import asyncio
@@ -59,9 +60,12 @@ CLOSE_PIECES_MAX: Final = 1_024
 """Pieces of work on the search index for which closing waits; the next process does the rest."""
 JOB_PAGES: Final = 4
 """Approximate pages that a small request changes."""
+LOCKED: Final = "another process keeps the database locked (SQLITE_BUSY)"
+LOCKED_AGAIN_MS: Final = 1_000
+"""How long a write waits for the lock after one has waited in vain, so that callers soon know."""
 RECOVER_S_MIN: Final = 0.1
 RECOVER_S_MAX: Final = 5.0
-"""The first and the longest pause between attempts to write after the disk failed."""
+"""The first and the longest pause between attempts to write after a failure."""
 
 _LOG: Final = logging.getLogger("windlass.store")
 
@@ -86,8 +90,8 @@ class SqliteWriter:
         self._files = files
         self._path = files.path
         self._is_quick = is_quick
-        self._disk_failure: str | None = None
-        """Why the disk could not be written. `_hands` guards it, and the three attributes after it."""
+        self._obstacle: str | None = None
+        """Why nothing could be written. `_hands` guards it, and the three attributes after it."""
         self._must_repair = False
         """Whether the log may not be on the disk as it reads: see `write_again`."""
         self._uncertain_state: StoreState | None = None
@@ -117,15 +121,17 @@ class SqliteWriter:
         self._seen_bytes = 0
         """The value of `_logged_bytes` when the thread last waited: it differs after a write."""
         self._pause_s = IDLE_S
+        self._patience_ms = BUSY_TIMEOUT_MS
+        """How long the connection waits for the lock. Only who has `_hands` uses it."""
         if is_quick:
-            wait_at_most(self._connection, 0)
+            self._wait_at_most(0)
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._thread.start()
 
     @property
     def write_problem(self) -> str | None:
         """Why nothing can be written now; None if writes work, or the store is closed."""
-        return self._disk_failure if self._closed in (None, CLOSED) else self._closed
+        return self._obstacle if self._closed in (None, CLOSED) else self._closed
 
     async def do(self, work: Callable[[SqliteTransaction], T], *, size_bytes: int = 0) -> T:
         """Run a function in a transaction; return when it is durable.
@@ -164,7 +170,7 @@ class SqliteWriter:
                 self._turn is not loop
                 and not self._gathered
                 and self._closed is None
-                and self._disk_failure is None
+                and self._obstacle is None
             )
             is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
             if not is_first or not is_small or not self._hands.acquire(blocking=False):
@@ -201,28 +207,33 @@ class SqliteWriter:
             while is_open:
                 jobs, is_open = self._take()
                 with self._hands:
-                    if self._is_quick:
-                        wait_at_most(self._connection, BUSY_TIMEOUT_MS)
+                    self._wait_at_most(BUSY_TIMEOUT_MS if self._obstacle is None else LOCKED_AGAIN_MS)
                     if jobs:
                         self._serve(jobs)
                         answer(jobs)
                         self._pause_s = IDLE_S
-                    elif is_open and self._disk_failure is not None:
+                    elif is_open and self._obstacle is not None:
                         self._recover()
                     elif is_open:
                         self._tend()
-                    if self._disk_failure is None:
+                    if self._obstacle is None:
                         self._tidy()
                         if not is_open:
                             self._clean()
                     self._seen_bytes = self._logged_bytes
                     if self._is_quick:
-                        wait_at_most(self._connection, 0)
+                        self._wait_at_most(0)
                 jobs = []
         finally:
             # Reached only after a defect; callers must not wait for ever.
             self._abandon(jobs + self._left)
             self._connection.close()
+
+    def _wait_at_most(self, timeout_ms: int) -> None:
+        """Set how long the connection waits for the lock of the database."""
+        if timeout_ms != self._patience_ms:
+            self._patience_ms = timeout_ms
+            wait_at_most(self._connection, timeout_ms)
 
     def _end_gathering(self, loop: asyncio.AbstractEventLoop) -> None:
         """Write the requests of the last turn, or pass them to the thread if that could take long."""
@@ -232,7 +243,7 @@ class SqliteWriter:
                 return
             is_free = (
                 self._is_quick
-                and self._disk_failure is None
+                and self._obstacle is None
                 and self._logged_bytes < CHECKPOINT_BYTES
                 and self._hands.acquire(blocking=False)
             )
@@ -294,7 +305,7 @@ class SqliteWriter:
 
     def _wait(self) -> list[Job[SqliteTransaction]] | None:
         """Return the next entry of the queue; an empty one if the thread has work of its own."""
-        if self._disk_failure is not None:
+        if self._obstacle is not None:
             try:
                 return self._queue.get(timeout=self._recover_s)
             except Empty:
@@ -316,7 +327,7 @@ class SqliteWriter:
         """Remove deleted words from the search index before the database is closed."""
         with suppress(*FAILURES):
             pieces = CLOSE_PIECES_MAX if self._transaction.has_deleted_words() else 0
-            while pieces and self._disk_failure is None and self._is_left(lambda tx: tx.clean()):
+            while pieces and self._obstacle is None and self._is_left(lambda tx: tx.clean()):
                 pieces -= 1
 
     def _is_left(self, work: Callable[[SqliteTransaction], bool]) -> bool:
@@ -334,16 +345,18 @@ class SqliteWriter:
         """Run jobs in the thread. After a failure of the disk, those in doubt are run once more."""
         waiting = jobs
         for _ in range(2):
-            if self._disk_failure is not None:
+            if self._obstacle is not None:
                 is_reached = self._recover()
                 if is_reached is None:
                     break
                 if is_reached:
                     # This commit, or those of other processes.
                     waiting = [job for job in waiting if not self._fail_uncertain(job)]
-            self._write(waiting)
+            is_done = self._write(waiting)
             waiting = [job for job in waiting if job.is_in_doubt]
             if not waiting:
+                if not is_done:
+                    self._note_obstacle(LOCKED)
                 return
         for job in waiting:
             if not self._fail_uncertain(job):
@@ -356,20 +369,20 @@ class SqliteWriter:
         return job.is_in_doubt
 
     def _uncertain_error(self) -> Ambiguous:
-        cause = self._disk_failure or "the disk works again"
+        cause = self._obstacle or "the store can be written again"
         return ambiguous(f"the commit failed ({cause}): it may or may not have been written, read it back")
 
     def _refusal(self) -> Unavailable:
         return unavailable(
-            f"the store cannot be written ({self._disk_failure}), nothing was written: the store tries again "
-            "until the disk works"
+            f"the store cannot be written ({self._obstacle}), nothing was written: the store tries again "
+            "until it can be"
         )
 
     def _recover(self) -> bool | None:
-        """Try to write after the disk failed.
+        """Try to write after a failure.
 
         Returns whether the commit in doubt may be there, which is known if only this process writes; None if
-        the disk still fails.
+        it fails again.
         """
         try:
             missing = self._files.missing
@@ -383,28 +396,35 @@ class SqliteWriter:
                 self._transaction.rollback()
             # A later attempt settles nothing: the callers have their errors.
             self._uncertain_state = None
-            self._note_disk_failure(error)
+            if isinstance(error, FAILURES) and is_busy(error):
+                self._note_obstacle(LOCKED)
+            else:
+                self._note_disk_failure(error)
             self._recover_s = min(2 * self._recover_s, RECOVER_S_MAX)
             return None
         _LOG.warning("%s is written again", self._path)
-        self._disk_failure, self._uncertain_state, self._must_repair = None, None, False
+        self._obstacle, self._uncertain_state, self._must_repair = None, None, False
         self._logged_bytes, self._recover_s = 0, RECOVER_S_MIN
         return is_reached
 
     def _note_disk_failure(self, error: Failure | OSError | AgentError, *, is_in_doubt: bool = False) -> None:
-        """Note that the disk failed, and why; the thread tries again."""
+        """Note that the disk failed, and why."""
         is_full = isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_FULL
         self._must_repair = self._must_repair or not is_full
         cause = error.message if isinstance(error, AgentError) else cause_of(error)
         if is_in_doubt:
             self._uncertain_state = self._transaction.state
-        if cause == self._disk_failure:
+        self._note_obstacle(cause)
+
+    def _note_obstacle(self, cause: str) -> None:
+        """Note why nothing can be written; the thread tries again."""
+        if cause == self._obstacle:
             return
-        _LOG.error("%s cannot be written: %s; the store tries again until the disk works", self._path, cause)
-        if self._disk_failure is None:
+        _LOG.error("%s cannot be written: %s; the store tries again until it can be", self._path, cause)
+        if self._obstacle is None:
             # An event loop may have met it, and the thread may wait without a limit.
             self._queue.put([])
-        self._disk_failure = cause
+        self._obstacle = cause
 
     def _write(self, jobs: Sequence[Job[SqliteTransaction]]) -> bool:
         """Run jobs, in one transaction if none fails.

@@ -1,0 +1,274 @@
+"""Model calls: answers to runs, with hooks and resolvers, and summaries of histories."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
+from windlass.engine.binding import MISSING_AGENT, Binding
+from windlass.engine.call_judge import CallJudge
+from windlass.engine.compaction import SummaryLimits, compact
+from windlass.engine.dynamic import resolve_step
+from windlass.engine.effect_context import EffectContext, current_task
+from windlass.engine.hook_points import hook_call
+from windlass.engine.masking import MaskedAnswer
+from windlass.engine.model_call import (
+    Collector,
+    ModelRequest,
+    Prompt,
+    PromptParts,
+    elapsed_ms,
+    listen,
+    system_words,
+)
+from windlass.engine.output import StructuredOutput
+from windlass.engine.provider_limits import ProviderSlot
+from windlass.engine.results import broken_off, model_error
+from windlass.engine.subagents import with_subagents
+from windlass.engine.writer import retry_store_call
+from windlass.errors import AgentError, Unavailable, is_for_us
+from windlass.limits import MODEL_TIMEOUT_MS
+from windlass.ports.model import LLMMessage, is_unpaid
+from windlass.prices import Bill, shorten_answer
+from windlass_harness.loop.events import (
+    CallModel,
+    Compact,
+    CompactionBroken,
+    LoopEvent,
+    ModelAnswered,
+    ModelFailed,
+    Stopped,
+)
+from windlass_harness.loop.prompt_cache import compare_prompts, describe_loss
+from windlass_harness.loop.state import LoopState
+from windlass_harness.retry import DELAY_MS_MAX
+from windlass_harness.views.runs import RunState
+from windlass_protocol import ContentRef, ErrorInfo, JsonObject
+from windlass_protocol.bodies import Body, data_of
+from windlass_protocol.generated import records
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ModelEffects:
+    """Calls the models of one session."""
+
+    def __init__(self, context: EffectContext, judge: CallJudge, prompt: Prompt) -> None:
+        self._context = context
+        self._shared = context.shared
+        self._tasks = context.tasks
+        self._pause_clock = context.pause_clock
+        self._judge = judge
+        self._prompt = prompt
+        self._parts = PromptParts()
+        self._structured_output = StructuredOutput()
+
+    async def call_model(self, state: LoopState) -> LoopEvent | None:
+        """Call the model; a failure is returned as an event."""
+        binding = await self._context.binding(state)
+        if binding is None:
+            return Stopped(MISSING_AGENT)
+        if not binding.resolvers:
+            return await self._call_model(binding, state)
+        try:
+            resolved = await resolve_step(binding, state, means=self._context.resolver_ports(state))
+        except Unavailable as error:
+            return ModelFailed(error.info(), chance=self._shared.random())
+        if isinstance(resolved, Stopped):
+            return ModelFailed(resolved.error)
+        self._context.use(resolved.binding, state)
+        return await self._call_model(resolved.binding, state, resolved.notes)
+
+    async def _call_model(
+        self, binding: Binding, state: LoopState, notes: tuple[Body, ...] = ()
+    ) -> ModelAnswered | ModelFailed | None:
+        system = system_words(binding.instructions, state.run_notes.contract)
+        try:
+            messages = await self._prompt.messages(state.session.history, system, self._read_content)
+        except Unavailable as error:
+            return ModelFailed(error.info(), chance=self._shared.random(), notes=notes)
+        run, hooks = state.run, binding.hooks
+        assert run is not None, "only a run asks the model"
+        if BEFORE_MODEL_CALL in hooks.points:
+            call = replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages))
+            gate = await hooks.run(call, clock=self._shared.clock)
+            notes = (*notes, *gate.notes)
+            if gate.stop is not None:
+                return ModelFailed(gate.stop, notes=notes)
+            messages += [LLMMessage("user", text) for text in gate.context]
+        answer = await self._converse(binding, state, messages, notes)
+        if answer is None or isinstance(answer, ModelFailed) or AFTER_MODEL_CALL not in hooks.points:
+            return answer
+        # In another task: the provider's code may still cancel this one.
+        self._tasks.take_over(
+            CallModel.key, current_task(), partial(self._after_answer, binding, state, run, answer)
+        )
+        return None
+
+    async def _read_content(self, ref: ContentRef) -> bytes:
+        return await retry_store_call(lambda: self._shared.content.get(ref), self._shared.clock)
+
+    async def _after_answer(
+        self, binding: Binding, state: LoopState, run: RunState, answer: ModelAnswered
+    ) -> ModelAnswered | ModelFailed:
+        """Let hooks see an answer."""
+        call = replace(hook_call(AFTER_MODEL_CALL, run, state=state), text=answer.text, asked=answer.calls)
+        after = await binding.hooks.run(call, clock=self._shared.clock)
+        notes = (*answer.notes, *after.notes)
+        if after.stop is None:
+            return replace(answer, notes=notes)
+        if self._context.live is not None:
+            self._context.live.close()
+        return ModelFailed(after.stop, usage=answer.usage, price=answer.price, notes=notes)
+
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Compact the history; a failure is returned as an event."""
+        run, shared = state.session.run, self._shared
+        assert run is not None, "only a session with a history is compacted"
+        try:
+            binding = await self._context.bound_to(run)
+        except AgentError as error:
+            return CompactionBroken(error.info(), chance=shared.random())
+        if binding is None:
+            return CompactionBroken(MISSING_AGENT)
+        limit_ms = MODEL_TIMEOUT_MS
+        if state.run is not None:
+            limit_ms = self._pause_clock.time_left_ms(state, most_ms=limit_ms)
+        slot = partial(self._take_slot, state, binding.summary_route)
+        limits = SummaryLimits(limit_ms, shared.random(), slot, shared.clock.now)
+        return await compact(binding, state, effect=effect, limits=limits)
+
+    async def _converse(
+        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Body, ...]
+    ) -> ModelAnswered | ModelFailed | None:
+        """Call the model; a failure is returned as an event. None: the call was abandoned meanwhile."""
+        shared, step = self._shared, self._context.writer.step
+        assert step is not None, "a step begins before its model is called"
+        task = self._context.task_of(CallModel.key)
+        live = self._context.live = MaskedAnswer(shared.bus.live(step), binding.redactor)
+        model_id = state.run_notes.model_id
+        tariff = binding.tariff_for(model_id)
+        collector = Collector(live, binding.redactor, tariff=tariff, calls_max=shared.calls_max)
+        slot: ProviderSlot | None = None
+        tools = binding.definitions(can_ask=self._context.can_ask(state))
+        provider = self._structured_output.of(
+            shorten_answer(binding.provider_for(model_id), state.run_notes.answer_tokens),
+            state.run_notes.contract,
+            has_tools=bool(tools),
+        )
+
+        def leave() -> None:
+            live.close()
+            if slot is not None:
+                slot.free(usage=collector.usage)
+            late = model_error(TimeoutError(), binding.redactor)
+            self._tasks.take_over(
+                CallModel.key, task, partial(self._model_failure, state, late, collector.bill(), notes)
+            )
+
+        try:
+            slot = await self._take_slot(state, binding.route_for(model_id), live)
+            started, collector.asked_at = shared.clock.monotonic(), shared.clock.now()
+            is_heard = await listen(
+                ModelRequest(provider, messages, tools, binding.temperature),
+                collector,
+                most_s=self._pause_clock.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
+                deadlines=shared.deadlines,
+                on_left=leave,
+                after_chunk=shared.after_chunk,
+            )
+            if not is_heard:
+                return None
+            if task.cancelling():
+                await self._tasks.drop_stray_cancel()
+            slot.free(usage=collector.usage)
+            answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
+        except asyncio.CancelledError:
+            live.close()
+            if self._tasks.is_cancelled():
+                raise
+            failure = broken_off("answer")
+        except BaseException as error:  # model boundary: a provider may raise anything
+            live.close()
+            if slot is not None:
+                slot.free(error, usage=collector.usage)
+            if is_for_us(error):
+                raise
+            collector.is_refused = is_unpaid(error)
+            failure = model_error(error, binding.redactor)
+        else:
+            if slot.queued_ms is not None:
+                answer = replace(answer, queued_ms=slot.queued_ms)
+            cache = self._compare_prompts(state, answer.usage, messages, tools)
+            if cache is not None:
+                answer = replace(answer, cache=cache)
+            if answer.price is not None and answer.price.gap is not None:
+                shared.unpriced.warn(binding.package.agent.agent_id, tariff, answer.price.gap)
+            self._judge.take_answer(answer.calls, collector.canonical)
+            return with_subagents(answer, binding.tools) if answer.calls else answer
+        finally:
+            if slot is not None:
+                slot.free(usage=collector.usage)
+        return await self._model_failure(state, failure, collector.bill(), notes)
+
+    def _compare_prompts(
+        self,
+        state: LoopState,
+        usage: records.Usage | None,
+        messages: Sequence[LLMMessage],
+        tools: Sequence[JsonObject],
+    ) -> records.PromptCache | None:
+        """Return the prompt as its provider has it in the cache, and log what was paid again."""
+        if usage is None:
+            return None
+        if state.cached_prompt is None and not usage.cache_read_tokens and not usage.cache_write_tokens:
+            return None
+        parts = self._parts.of(messages, tools)
+        cache = compare_prompts(state.cached_prompt, parts, usage, model_id=state.model_id)
+        if cache is not None and cache.loss is not None and state.run is not None:
+            level = logging.INFO if cache.loss.part is None else logging.WARNING
+            _LOG.log(
+                level,
+                "run %s, model call %d: %s",
+                state.run.run_id,
+                state.place()["step_index"] + 1,
+                describe_loss(cache.loss),
+            )
+        return cache
+
+    async def _take_slot(
+        self, state: LoopState, route_id: str, live: MaskedAnswer | None = None
+    ) -> ProviderSlot:
+        """Return the slot of a model call at the limit of its provider; a call that waits is shown.
+
+        The wait counts for the time budget of the run, and not for the time limit of the call.
+        """
+        shared = self._shared
+        slot = shared.provider_limits.slot(route_id, shared.clock)
+        if slot.try_take():
+            return slot
+
+        def show(reason: str) -> None:
+            if live is not None:
+                body = records.StepQueued(provider=route_id, reason=reason, **state.place())
+                live.show(body.TYPE, data_of(body))
+
+        left_ms = DELAY_MS_MAX
+        if state.run is not None:
+            left_ms = self._pause_clock.time_left_ms(state, most_ms=left_ms)
+        with shared.deadlines.limit(left_ms / 1_000):
+            await slot.take(show)
+        return slot
+
+    async def _model_failure(
+        self, state: LoopState, failure: ErrorInfo, bill: Bill, notes: tuple[Body, ...]
+    ) -> ModelFailed:
+        if failure.retry_after_ms is not None:
+            # A provider's retry-after must not exceed the time budget of the run.
+            wait_ms = self._pause_clock.time_left_ms(state, most_ms=failure.retry_after_ms)
+            failure = failure.model_copy(update={"retry_after_ms": wait_ms})
+        chance = self._shared.random()
+        return ModelFailed(failure, chance=chance, usage=bill.usage, price=bill.price, notes=notes)

@@ -1,0 +1,396 @@
+"""Replay: runs a workflow function on an event loop without I/O, whose time and results come from records.
+
+The loop runs until every task waits. A call of the workflow is a future; its result is set when the record of
+the result is taken, one record after the other, so `gather`, `wait`, `as_completed` and `timeout` decide in
+every process as they did in the first. A timer of the loop is a call of the tool `sleep`: a row in the store.
+"""
+
+import asyncio
+import heapq
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import field
+from datetime import UTC, datetime, timedelta
+from random import Random  # noqa: TID251 - its seed is recorded
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack, cast
+
+from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError
+
+from windlass.ports.interpreter import (
+    CallOutcome,
+    CallValue,
+    ProgramCall,
+    ProgramFault,
+    ProgramValue,
+    Progress,
+    RecordedOutcome,
+)
+from windlass_protocol import JsonObject
+from windlass_protocol.frozen import mutable
+
+if TYPE_CHECKING:
+    from asyncio.events import TimerHandle
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+SLEEP: Final = "sleep"
+"""The tool that a timer calls."""
+_NO_IO: Final = (
+    "A workflow cannot do this itself: its event loop has no {what}, because the function is run again after "
+    "a crash. Do it in a tool, and call the tool with ctx.call"
+)
+_DEADLOCK: Final = (
+    "The workflow waits for something that no call of it brings, such as a future of another event loop. "
+    "Await ctx.call, ctx.run, ctx.ask, ctx.sleep, or what asyncio makes of them."
+)
+_TURNS_MAX: Final = 100_000
+"""Callbacks of the loop between two waits."""
+_BUSY: Final = (
+    f"The workflow ran {_TURNS_MAX:,} callbacks without waiting for a call: it has a loop without end, such "
+    "as one that awaits asyncio.sleep(0)."
+)
+_FRAMES_MAX: Final = 5
+
+
+class CallFailed(Exception):
+    """Raised in a workflow by a call that failed, was denied or was not made.
+
+    `type_name` is PermissionError for a call that was denied, TimeoutError for one that timed out, and
+    RuntimeError otherwise.
+    """
+
+    def __init__(self, message: str, *, tool_name: str, type_name: str = "RuntimeError") -> None:
+        super().__init__(message)
+        self.message = message
+        self.tool_name = tool_name
+        self.type_name = type_name
+
+
+class RemovedFromMemory(BaseException):
+    """Raised in a workflow that is removed from memory; it is not its end."""
+
+
+class WorkflowLoop(asyncio.AbstractEventLoop):
+    """An event loop that runs callbacks until none is left; its clock stands still meanwhile.
+
+    It has no I/O, no threads and no wall clock. `time()` is the time of the newest record that was taken.
+    """
+
+    def __init__(self, at: datetime) -> None:
+        self.now = at
+        self.tasks: list[asyncio.Task[object]] = []
+        self.problem: BaseException | None = None
+        """What a callback raised; tasks keep their own exceptions."""
+        self._began_at = at
+        self._ready = deque[asyncio.Handle]()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timer_count = 0
+        self._is_closed = False
+
+    def run_until_waiting(self) -> None:
+        """Run callbacks until all tasks wait for calls or timers."""
+        # Private, and the only way: asyncio asks for the loop that runs, and this one runs inside another.
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        turns = 0
+        try:
+            while self._ready and self.problem is None:
+                handle = self._ready.popleft()
+                if handle.cancelled():
+                    continue
+                turns += 1
+                if turns > _TURNS_MAX:
+                    self.problem = RuntimeError(_BUSY)
+                    return
+                handle._run()
+        finally:
+            asyncio._set_running_loop(outer)
+
+    def new_timers(self) -> list[tuple[float, "TimerHandle"]]:
+        """Return the timers that were set since the last call and are not cancelled, earliest first."""
+        timers = [(when, handle) for when, _, handle in sorted(self._timers[:]) if not handle.cancelled()]
+        self._timers.clear()
+        return timers
+
+    def moment(self, when: float) -> datetime:
+        """Return a time of this loop as a moment, in whole milliseconds."""
+        return self._began_at + timedelta(milliseconds=round(when * 1000))
+
+    def time(self) -> float:
+        """Return the seconds since the workflow began, by its records."""
+        return (self.now - self._began_at).total_seconds()
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Run a callback in this turn."""
+        if self._is_closed:
+            raise RemovedFromMemory
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> "TimerHandle":
+        """Run a callback after a delay, which is a call of the tool `sleep`."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> "TimerHandle":
+        """Run a callback at a time of this loop."""
+        if self._is_closed:
+            raise RemovedFromMemory
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if when <= self.time():
+            self._ready.append(handle)
+        else:
+            self._timer_count += 1
+            heapq.heappush(self._timers, (when, self._timer_count, handle))
+        return handle
+
+    def fire(self, handle: "TimerHandle") -> None:
+        """Run the callback of a timer that has ended."""
+        if not handle.cancelled():
+            self._ready.append(handle)
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        """Return a future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **_: object,
+    ) -> asyncio.Task[T]:
+        """Return a task of this loop."""
+        task = asyncio.Task(cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context)
+        self.tasks = [earlier for earlier in self.tasks if not earlier.done()]
+        self.tasks.append(cast("asyncio.Task[object]", task))
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep the exception of a callback; exceptions of tasks that are not awaited have no effect."""
+        if "handle" in context and self.problem is None:
+            self.problem = context.get("exception") or RuntimeError(str(context.get("message")))
+
+    def get_debug(self) -> bool:
+        """Return False: the loop has no debug mode."""
+        return False
+
+    def is_running(self) -> bool:
+        """Return whether it has not been closed."""
+        return not self._is_closed
+
+    def is_closed(self) -> bool:
+        """Return whether it has been closed."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """End all tasks without running them; what they do on the way is refused."""
+        self._is_closed = True
+        self._ready.clear()
+        for task in self.tasks:
+            # It is pending for good: asyncio would log that.
+            task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
+            # Code of the application that must not run any more: what it raises has no effect.
+            with suppress(BaseException):
+                cast("Coroutine[Any, Any, object]", task.get_coro()).close()
+
+    def _timer_handle_cancelled(self, handle: "TimerHandle") -> None:
+        """Called by a timer that is cancelled; `new_timers` leaves it out."""
+
+
+def _refusal(name: str) -> Callable[..., object]:
+    def refuse(*_args: object, **_options: object) -> object:
+        raise RuntimeError(_NO_IO.format(what=name))
+
+    return refuse
+
+
+_REFUSED: Final = (
+    "add_reader add_signal_handler add_writer call_soon_threadsafe connect_read_pipe connect_write_pipe "
+    "create_connection create_datagram_endpoint create_server create_unix_connection create_unix_server "
+    "getaddrinfo getnameinfo run_forever run_in_executor run_until_complete sendfile sock_accept "
+    "sock_connect sock_recv sock_recv_into sock_sendall sock_sendfile start_tls subprocess_exec "
+    "subprocess_shell"
+)
+"""Methods of an event loop for I/O, threads and processes."""
+for _name in _REFUSED.split():
+    setattr(WorkflowLoop, _name, _refusal(_name))
+
+
+@mutable
+class _Open:
+    """A call of the workflow that has no result yet."""
+
+    tool_name: str
+    future: "asyncio.Future[JsonValue]"
+
+
+@mutable
+class _Calls:
+    made: list[ProgramCall] = field(default_factory=list[ProgramCall])
+    """All calls, by number."""
+    open: dict[int, _Open] = field(default_factory=dict[int, _Open])
+    timers: dict[int, asyncio.TimerHandle] = field(default_factory=dict[int, asyncio.TimerHandle])
+    """Timers that have not ended, by the number of their call."""
+    reported: int = 0
+    """Calls that were returned as progress."""
+
+
+class LiveWorkflow:
+    """A workflow in memory; `run` gives it results, in the order of their records."""
+
+    def __init__(
+        self, at: datetime, *, seed: str, body: Callable[["LiveWorkflow"], Awaitable[object]]
+    ) -> None:
+        self.loop: Final = WorkflowLoop(at)
+        self.random: Final = Random(seed)
+        self.taken = 0
+        """Results that it has taken."""
+        self._calls = _Calls()
+        self._body = body
+        self._main: asyncio.Task[object] | None = None
+
+    def call(self, tool_name: str, arguments: JsonObject) -> "asyncio.Future[JsonValue]":
+        """Make a call; the future has its result."""
+        if self.loop.is_closed():
+            raise RemovedFromMemory
+        future: asyncio.Future[JsonValue] = self.loop.create_future()
+        self._calls.open[len(self._calls.made)] = _Open(tool_name, future)
+        self._calls.made.append(ProgramCall(tool_name, named=arguments))
+        return future
+
+    async def run(self, outcomes: Sequence[RecordedOutcome]) -> Progress:
+        """Take results, and return the calls that the workflow has made, or its end."""
+        # Outside of the task of the caller: tasks of two loops must not run inside each other.
+        turn = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(self._run, outcomes, turn)
+        return await turn
+
+    def close(self) -> None:
+        """Remove the workflow from memory."""
+        self.loop.close()
+
+    def _run(self, outcomes: Sequence[RecordedOutcome], turn: "asyncio.Future[Progress]") -> None:
+        try:
+            progress = self._take(outcomes)
+        except BaseException as error:  # noqa: BLE001 - passed to the caller
+            if not turn.done():
+                turn.set_exception(error)
+            return
+        if not turn.done():
+            turn.set_result(progress)
+
+    def _take(self, outcomes: Sequence[RecordedOutcome]) -> Progress:
+        if self._main is None:
+            body = cast("Coroutine[Any, Any, object]", self._body(self))
+            self._main = self.loop.create_task(body)
+            self._wait()
+        for recorded in outcomes:
+            self.taken += 1
+            # Records of one process may have the same time, and a new owner's clock may be behind.
+            self.loop.now = max(self.loop.now, recorded.at)
+            self._settle(recorded.number, recorded.outcome)
+            self._wait()
+        return self._progress(self._main)
+
+    def _wait(self) -> None:
+        """Run the workflow until it waits; timers that it set then are calls."""
+        self.loop.run_until_waiting()
+        for when, handle in self.loop.new_timers():
+            self._calls.timers[len(self._calls.made)] = handle
+            until = self.loop.moment(when).astimezone(UTC).isoformat().replace("+00:00", "Z")
+            self._calls.made.append(ProgramCall(SLEEP, named={"until": until}))
+
+    def _settle(self, number: int, outcome: CallOutcome) -> None:
+        timer = self._calls.timers.pop(number, None)
+        if timer is not None:
+            self._end_timer(timer, outcome)
+            return
+        call = self._calls.open.pop(number, None)
+        if call is None or call.future.done():
+            # A timeout or a cancelled task does not wait for it any more.
+            return
+        if isinstance(outcome, CallValue):
+            call.future.set_result(outcome.value)
+        else:
+            call.future.set_exception(
+                CallFailed(outcome.message, tool_name=call.tool_name, type_name=outcome.type_name)
+            )
+
+    def _end_timer(self, timer: asyncio.TimerHandle, outcome: CallOutcome) -> None:
+        if timer.cancelled():
+            return
+        if not isinstance(outcome, CallValue):
+            self.loop.problem = CallFailed(outcome.message, tool_name=SLEEP, type_name=outcome.type_name)
+            return
+        # After an outage many timers are due, and are recorded in any order: the earlier ones end before.
+        pending = sorted(self._calls.timers.items(), key=lambda item: (item[1].when(), item[0]))
+        for number, earlier in pending:
+            if earlier.when() < timer.when() and not earlier.cancelled():
+                del self._calls.timers[number]
+                self._fire(earlier)
+                self._wait()
+        self._fire(timer)
+
+    def _fire(self, timer: asyncio.TimerHandle) -> None:
+        # Its time has come, whatever the clock of this process says.
+        self.loop.now = max(self.loop.now, self.loop.moment(timer.when()))
+        self.loop.fire(timer)
+
+    def _progress(self, main: "asyncio.Task[object]") -> Progress:
+        first, self._calls.reported = self._calls.reported, len(self._calls.made)
+        made = self._calls.made
+        cancelled = tuple(number for number, timer in self._calls.timers.items() if timer.cancelled())
+        end = self._end(main)
+        if end is not None:
+            # A new timer that is cancelled already is not worth a call: no result is taken any more.
+            new = tuple(made[number] for number in range(first, len(made)) if number not in cancelled)
+            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < first))
+        if not self._calls.open.keys() and not self._calls.timers.keys() - set(cancelled):
+            return Progress((), "", None, ProgramFault(_DEADLOCK))
+        return Progress(tuple(made[first:]), "", None, None, cancelled=cancelled)
+
+    def _end(self, main: "asyncio.Task[object]") -> ProgramValue | ProgramFault | None:
+        problem = self.loop.problem
+        if problem is None:
+            if not main.done():
+                return None
+            if main.cancelled():
+                return ProgramFault("The workflow cancelled itself.")
+            problem = main.exception()
+        if problem is not None:
+            return ProgramFault(_fault_text(problem))
+        try:
+            return ProgramValue(cast(JsonValue, main.result()))
+        except PydanticSerializationError as error:
+            return ProgramFault(f"The workflow returned a value without a JSON form: {error}")
+
+
+def _fault_text(error: BaseException) -> str:
+    """Return an exception with the last lines of its traceback that are of the application."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    lines = [
+        f"  {frame.filename.rpartition('/')[2]}, line {frame.lineno}, in {frame.name}" for frame in frames
+    ]
+    head = "".join(traceback.format_exception_only(error)).strip()
+    return "\n".join([head, *lines[-_FRAMES_MAX:]])

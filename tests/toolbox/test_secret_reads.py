@@ -481,6 +481,7 @@ def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> Non
     hidden = [
         f"git show {blob}",
         f"git cat-file -p {blob[:9]}",
+        f"git cat-file -p -- {blob}",
         f"git diff {blob} {blob}",
         f"git grep -h one {blob}",
         f"git show x-g{blob}",
@@ -523,6 +524,8 @@ git grep -n one HEAD {0}
 git grep -c one {0}^{{tree}}
 git grep -h '' {0} -- credentials
 git cat-file -p {0}
+git cat-file -p -- {0}
+git cat-file -e -p -- {0}:credentials
 git cat-file -p {0}:credentials
 git cat-file -p {0}^{{tree}}
 git blame {0} -- a.txt

@@ -61,12 +61,13 @@ conf/dbpass.txt conf/db_pass conf/pass.yml user-pass.txt vaultpass.txt docs/auth
 slack_webhook.txt login.json src/session.json sessions.json google-services.json GoogleService-Info.plist
 wallet.txt seed.txt dsn.txt docs/hmac.txt env.txt requirements-token.txt
 .ossutilconfig .cos.conf .vultr-cli.yaml .ovh.conf docs/ovh.conf .civo.json .dogrc .zuliprc src/clearml.conf
-conf/telegram-send.conf .comet.config .odbc.ini WinSCP.ini docs/sftp.json jenkins_jobs.ini android/sentry.properties
-.coveralls.yml wpa_supplicant.conf home.nmconnection env.json env.list env-file .mpoprc basic-auth.txt
+conf/telegram-send.conf .comet.config .odbc.ini WinSCP.ini docs/sftp.json jenkins_jobs.ini
+android/sentry.properties .coveralls.yml wpa_supplicant.conf home.nmconnection env.json env.list env-file .mpoprc basic-auth.txt
 conf/mgmt-users.properties id_xmss solana-keypair.json UTC--2016-01-01T00-00-00.0Z--ab mykey mykey.txt
 .mc/config.json .argocd/config .config/argocd/x .expo/state.json .config/nix/nix.conf
 .config/aerc/accounts.conf .config/himalaya/config.toml .config/exercism/user.json .config/toot/config.json
-.config/crush/crush.json .runpod/config.toml .tccli/x.conf .jira.d/config.yml .proxychains/x.conf .influxdbv2/configs
+.config/crush/crush.json .runpod/config.toml .tccli/x.conf .jira.d/config.yml .proxychains/x.conf
+.influxdbv2/configs
 """.split()
 LINE = "one two three foo TODO def main import class x a 1 2,3 {0} items name error CANARY-{0}\n"
 PUBLIC = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt src/app.py src/token.py docs/x.md f.txt"

@@ -38,7 +38,8 @@ _LINE = re.compile(r"^(\d+) +([a-z0-9_]+)\((.*)\) += (-?\d+|\?)(.*)$")
 _WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
 _HARMLESS = re.compile(
     r'"/dev/(?:null|tty)"|nscd/socket|"/proc/self/'
-    # tac keeps what it reads from a pipe in a temporary file, which it removes at once and empties for the next input.
+    # tac keeps what it reads from a pipe in a temporary file, which it removes at once and empties for the
+    # next input.
     r'|["<]/tmp/tac[A-Za-z0-9]{6}[">]'
     # git diff gets a copy of the index, which it may write.
     r"|[\"<]/tmp/tmp\.[A-Za-z0-9]{10}(?:/index(?:\.lock)?)?[\">]"
@@ -227,7 +228,7 @@ HOSTILE = (
 _SAMPLES = (
     "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
     "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
-    "|PRETTY %h %s|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar"
+    "|PRETTY %h %s|BLOCK M|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar"
     "|PACKED a.gz|PSSORT -rss|YQ .items|REFS %(refname:short) %(subject)"
     "|EXPR 2|MOMENT 2 days ago|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
 )

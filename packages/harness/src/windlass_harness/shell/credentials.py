@@ -54,10 +54,12 @@ SECRET_FILES: Final = tuple(
     google-services.json googleservice-info.plist wallet.txt seed.txt dsn.txt hmac.txt env.txt pass.yml
     pass.yaml pass.json
     .ossutilconfig .cos.conf .vultr-cli.yaml .ovh.conf ovh.conf .civo.json .hcloud.toml .dogrc .zuliprc
-    zuliprc telegram-send.conf .comet.config clearml.conf trains.conf .odbc.ini odbc.ini .pgservice.conf winscp.ini
+    zuliprc telegram-send.conf .comet.config clearml.conf trains.conf .odbc.ini odbc.ini .pgservice.conf
+    winscp.ini
     sftp.json ftpsync.settings jenkins_jobs.ini sentry.properties .coveralls.yml wpa_supplicant.conf
     *.nmconnection wireguard.conf env.json env.list envfile env-file .mpoprc .isyncrc .htusers
-    basic[-_]auth.txt mgmt-users.properties application-users.properties id_xmss id_ed448 *[-_]keypair.json utc--* seed.json
+    basic[-_]auth.txt mgmt-users.properties application-users.properties id_xmss id_ed448
+    *[-_]keypair.json utc--* seed.json
     """.split()
 )
 """Names of files; wildcards as in a shell, small letters for both. One that begins with a dot is an ending,

@@ -62,8 +62,8 @@ slack_webhook.txt login.json src/session.json sessions.json google-services.json
 wallet.txt seed.txt dsn.txt docs/hmac.txt env.txt requirements-token.txt
 .ossutilconfig .cos.conf .vultr-cli.yaml .ovh.conf docs/ovh.conf .civo.json .dogrc .zuliprc src/clearml.conf
 conf/telegram-send.conf .comet.config .odbc.ini WinSCP.ini docs/sftp.json jenkins_jobs.ini
-android/sentry.properties .coveralls.yml wpa_supplicant.conf home.nmconnection env.json env.list env-file .mpoprc
-basic-auth.txt
+android/sentry.properties .coveralls.yml wpa_supplicant.conf home.nmconnection env.json env.list env-file
+.mpoprc basic-auth.txt
 conf/mgmt-users.properties id_xmss solana-keypair.json UTC--2016-01-01T00-00-00.0Z--ab mykey mykey.txt
 .mc/config.json .argocd/config .config/argocd/x .expo/state.json .config/nix/nix.conf
 .config/aerc/accounts.conf .config/himalaya/config.toml .config/exercism/user.json .config/toot/config.json

@@ -102,7 +102,7 @@ class Process(World):
             def __getattr__(self, attribute: str) -> Any:
                 return getattr(memory, attribute)
 
-            def open_mailbox(self, listener: Callable[[str], None]) -> Box:
+            def open_channel(self, listener: Callable[[str], None]) -> Box:
                 office.boxes[name] = listener
                 return Box(office, name)
 
@@ -432,4 +432,4 @@ def test_a_feed_on_a_store_of_one_process_relays_nothing() -> None:
     store: Store = MemoryStore()
     feed = Feed(store, FixedClock())
     feed.watch("s1")
-    assert list(feed.watched_keys()) == []
+    assert list(feed.keys_with_readers()) == []

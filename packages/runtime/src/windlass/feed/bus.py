@@ -35,7 +35,7 @@ from windlass.ports.feed import (
     CompiledEventFilter,
     EventStream,
     FeedStore,
-    MailingStore,
+    MessagingStore,
     StreamOptions,
     bad_subscription,
 )
@@ -75,7 +75,7 @@ class Feed:
         self._end_sessions: dict[str, str] = {}
         """The sessions of these runs, once they are known."""
         self._relay = (
-            LiveRelay(self, store, post=store, clock=clock) if isinstance(store, MailingStore) else None
+            LiveRelay(self, store, post=store, clock=clock) if isinstance(store, MessagingStore) else None
         )
         """Shares live deltas with the other processes of the store."""
         self.stamp = 0
@@ -265,7 +265,7 @@ class Feed:
 
     # Called by the relay.
 
-    def watched_keys(self) -> Iterable[str]:
+    def keys_with_readers(self) -> Iterable[str]:
         """Return the topics with readers of live deltas."""
         return [key for key, topic in self._topics_now() if topic.has_live_readers]
 

@@ -201,9 +201,9 @@ class StepDeltas:
         pieces.append((kind, call, delta))
         return True
 
-    def sent_since(self, index: int) -> list[SentPiece]:
+    def pieces_since(self, index: int) -> list[SentPiece]:
         """Return the deltas from an index on, one for each index, for another process."""
-        return [self._sent(at) for at in range(index - self.base, len(self._pieces))]
+        return [self._piece_to_send(at) for at in range(index - self.base, len(self._pieces))]
 
     def take(self, sent: SentPiece) -> None:
         """Add a delta of another process under the next index."""
@@ -223,7 +223,7 @@ class StepDeltas:
         del self._pieces[: index - self.base]
         self.base, self._last = max(self.base, index), None
 
-    def _sent(self, at_piece: int) -> SentPiece:
+    def _piece_to_send(self, at_piece: int) -> SentPiece:
         piece = self._pieces[at_piece]
         if piece is None:
             return _NO_PIECE

@@ -16,7 +16,7 @@ from msgspec import MsgspecError, Struct, json
 from windlass.errors import AgentError
 from windlass.feed.live import LiveStep, SentPiece, StepUpdate
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.feed import FeedStore, Mailbox, MailingStore
+from windlass.ports.feed import FeedStore, MessageChannel, MessagingStore
 from windlass_harness.record import Record
 
 FLUSH_S: Final = 0.025
@@ -54,7 +54,7 @@ class RelayMessage(Struct, omit_defaults=True):
 class RelayedFeed(Protocol):
     """The part of the feed that the relay needs."""
 
-    def watched_keys(self) -> Iterable[str]:
+    def keys_with_readers(self) -> Iterable[str]:
         """Return the topics with readers of live deltas."""
         ...
 
@@ -78,12 +78,12 @@ class RelayedFeed(Protocol):
 class LiveRelay:
     """Sends deltas of steps that this process drives, and takes those of others."""
 
-    def __init__(self, feed: RelayedFeed, store: FeedStore, *, post: MailingStore, clock: Clock) -> None:
+    def __init__(self, feed: RelayedFeed, store: FeedStore, *, post: MessagingStore, clock: Clock) -> None:
         self._feed = feed
         self._store = store
         self._post = post
         self._clock = clock
-        self._mailbox: Mailbox | None = None
+        self._channel: MessageChannel | None = None
         self._asked: dict[str, float] = {}
         """Topics that the others were asked for, and when last."""
         self._wanted: set[str] = set()
@@ -102,16 +102,16 @@ class LiveRelay:
 
     def open(self) -> None:
         """Begin to hear the other processes; idempotent."""
-        if self._mailbox is None:
-            self._mailbox = self._post.open_mailbox(self.receive)
-            self._mailbox.send(_encoded(RelayMessage(self._mailbox.address, is_new=True)))
+        if self._channel is None:
+            self._channel = self._post.open_channel(self.receive)
+            self._channel.send(_encode(RelayMessage(self._channel.address, is_new=True)))
 
     def close(self) -> None:
         """Send and take nothing more."""
         for task in self._tasks:
             task.cancel()
-        if self._mailbox is not None:
-            self._mailbox.close()
+        if self._channel is not None:
+            self._channel.close()
 
     def watch(self, key: str) -> None:
         """Ask the other processes for a topic that has a new reader."""
@@ -136,7 +136,7 @@ class LiveRelay:
         except MsgspecError:
             # Another version, or not ours.
             return
-        assert self._mailbox is not None, "only an open relay receives"
+        assert self._channel is not None, "only an open relay receives"
         if message.is_new:
             self._wanted.update(self._asked)
             self._flush_soon()
@@ -174,17 +174,17 @@ class LiveRelay:
 
     async def _flush(self) -> None:
         while self._wanted or self._changed:
-            mailbox = self._mailbox
-            assert mailbox is not None, "it was opened before there was something to send"
-            wanted, self._wanted = sorted(self._wanted), set()
-            for keys in _chunks(wanted):
-                mailbox.send(_encoded(RelayMessage(mailbox.address, watch=keys)))
+            channel = self._channel
+            assert channel is not None, "it was opened before there was something to send"
+            new_keys, self._wanted = sorted(self._wanted), set()
+            for keys in _chunks(new_keys):
+                channel.send(_encode(RelayMessage(channel.address, watch=keys)))
             changed, self._changed = self._changed, {}
             if changed:
-                self._send_steps(mailbox, changed)
+                self._send_steps(channel, changed)
             await self._clock.sleep(FLUSH_S)
 
-    def _send_steps(self, mailbox: Mailbox, changed: dict[str, LiveStep]) -> None:
+    def _send_steps(self, channel: MessageChannel, changed: dict[str, LiveStep]) -> None:
         now_s = self._clock.monotonic()
         for address, topics in [*self._peers.items()]:
             for key in [key for key, until in topics.items() if until < now_s]:
@@ -199,8 +199,8 @@ class LiveRelay:
                 if "" in topics or session_id in topics
                 for update in self._updates(address, step)
             ]
-            for message in _messages(mailbox.address, updates):
-                mailbox.send(message, to=address)
+            for message in _messages(channel.address, updates):
+                channel.send(message, to=address)
 
     def _updates(self, address: str, step: LiveStep) -> Iterator[StepUpdate]:
         pieces, started = step.pieces, step.started
@@ -210,7 +210,7 @@ class LiveRelay:
         seq, index = self._sent.get((address, started.session_id), (0, 0))
         first = max(index, pieces.base) if seq == started.seq else pieces.base
         self._sent[address, started.session_id] = (started.seq, pieces.next_index)
-        sent = pieces.sent_since(first)
+        sent = pieces.pieces_since(first)
         while sent:
             part = _first_part(sent)
             yield StepUpdate(started.session_id, started.seq, pieces.seq, pieces.base, first, part)
@@ -258,14 +258,14 @@ class LiveRelay:
 
     async def _renew(self) -> None:
         """Say which topics still have readers, until none has."""
-        mailbox = self._mailbox
-        assert mailbox is not None, "it was opened with the first reader"
+        channel = self._channel
+        assert channel is not None, "it was opened with the first reader"
         while self._asked:
             await self._clock.sleep(RENEW_S)
-            watched = set(self._feed.watched_keys())
+            watched = set(self._feed.keys_with_readers())
             self._asked = {key: at for key, at in self._asked.items() if key in watched}
             for keys in _chunks(sorted(self._asked)):
-                mailbox.send(_encoded(RelayMessage(mailbox.address, keep=keys)))
+                channel.send(_encode(RelayMessage(channel.address, keep=keys)))
             for step in [*self._feed.open_steps()]:
                 if step.is_followed and not self._feed.is_watched(step.started.session_id):
                     step.close()
@@ -293,7 +293,7 @@ def _messages(sender: str, updates: Sequence[StepUpdate]) -> Iterator[str]:
     """Yield messages with updates, in order, none of them larger than it can be."""
     if not updates:
         return
-    text = _encoded(RelayMessage(sender, steps=[*updates]))
+    text = _encode(RelayMessage(sender, steps=[*updates]))
     if len(text.encode()) <= MESSAGE_BYTES_MAX or len(updates) == 1:
         yield text
         return
@@ -316,5 +316,5 @@ def _chunks(keys: Sequence[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _encoded(message: RelayMessage) -> str:
+def _encode(message: RelayMessage) -> str:
     return json.encode(message).decode()

@@ -341,16 +341,16 @@ class FeedStore(Journal, Catalog, Timeline, Protocol):
     """The parts of the store that a feed reads."""
 
 
-class Mailbox(Protocol):
+class MessageChannel(Protocol):
     """Short messages between the processes of a store, any of which may be lost."""
 
     @property
     def address(self) -> str:
-        """The name of this mailbox among those of the store."""
+        """The address of this process among those of the store."""
         ...
 
     def send(self, message: str, *, to: str | None = None) -> None:
-        """Send a message to a mailbox, or to all others; never blocks, and drops it if there are too many."""
+        """Send a message to a process, or to all others; never blocks, and drops it if there are too many."""
         ...
 
     def close(self) -> None:
@@ -359,11 +359,11 @@ class Mailbox(Protocol):
 
 
 @runtime_checkable
-class MailingStore(Protocol):
+class MessagingStore(Protocol):
     """A store that carries messages between its processes."""
 
-    def open_mailbox(self, listener: Callable[[str], None]) -> Mailbox:
-        """Call a function in this event loop with each message for this mailbox, or for all."""
+    def open_channel(self, listener: Callable[[str], None]) -> MessageChannel:
+        """Call a function in this event loop with each message for this process, or for all."""
         ...
 
 

@@ -201,7 +201,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
 
         return self._notifier.listen(pass_on)
 
-    def open_mailbox(self, listener: Callable[[str], None]) -> "PostgresMailbox":
+    def open_channel(self, listener: Callable[[str], None]) -> "PostgresChannel":
         """Call a function in this event loop with each message of another process of the store.
 
         Behind PgBouncer in transaction mode there are none.
@@ -213,7 +213,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
                 loop.call_soon_threadsafe(listener, message)
 
         self._notifier.take_mail(pass_on)
-        return PostgresMailbox(self._notifier)
+        return PostgresChannel(self._notifier)
 
     async def append(self, batch: Batch) -> Appended:
         appended = await super().append(batch)
@@ -254,7 +254,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             await asyncio.to_thread(link.close)
 
 
-class PostgresMailbox:
+class PostgresChannel:
     """The mailbox of a process: notifications on a channel of its own."""
 
     def __init__(self, notifier: Notifier) -> None:
@@ -262,11 +262,11 @@ class PostgresMailbox:
 
     @property
     def address(self) -> str:
-        """The name of this mailbox among those of the store."""
+        """The address of this process among those of the store."""
         return self._notifier.address
 
     def send(self, message: str, *, to: str | None = None) -> None:
-        """Send a message to a mailbox, or to all others."""
+        """Send a message to a process, or to all others."""
         self._notifier.send(message, to=to)
 
     def close(self) -> None:

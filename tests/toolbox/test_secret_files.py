@@ -1,15 +1,15 @@
 """The file tools show no file with the name of credentials unless a person consents."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from tests.toolbox.rig import Failed, play, tool_of, use
 
-from windlass import Agent, AgentRuntime
-from windlass.engine.approval import maybe_await
+from windlass import Agent, AgentRuntime, Approval
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.toolbox import Workspace
-from windlass_protocol import JsonObject
 
 pytestmark = pytest.mark.promise("S2")
 SECRETS = (
@@ -36,15 +36,11 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def rule(folder: Path, name: str, arguments: JsonObject) -> object:
+def rule(folder: Path, name: str, arguments: Mapping[str, JsonValue]) -> object:
     """When the call of a tool asks."""
-    tool = tool_of(Workspace(folder), name)
-    assert callable(tool.approval)
-
-    async def story() -> object:
-        return await maybe_await(tool.approval(arguments))  # pyright: ignore[reportCallIssue]
-
-    return play(story())
+    check = tool_of(Workspace(folder), name).approval
+    assert callable(check)
+    return check(dict(arguments))
 
 
 def test_a_path_with_the_name_of_credentials_asks_a_person(folder: Path) -> None:
@@ -64,7 +60,8 @@ def test_a_path_with_the_name_of_credentials_asks_a_person(folder: Path) -> None
 def test_a_file_that_makes_other_programs_run_code_is_not_fetched_without_consent(folder: Path) -> None:
     for path in (".git/hooks/pre-commit", "Makefile", "sub/../package.json"):
         assert rule(folder, "fetch_files", {"files": {"a.txt": "x", path: "y"}}) == "always", path
-    for files in ({"a.txt": "x"}, [], None):
+    harmless: tuple[JsonValue, ...] = ({"a.txt": "x"}, [], None)
+    for files in harmless:
         assert rule(folder, "fetch_files", {"files": files}) == "policy"
 
 
@@ -103,9 +100,10 @@ def test_credentials_are_read_after_a_request_and_not_without_people(folder: Pat
         async with AgentRuntime.in_memory([agent], is_attended=is_attended) as runtime:
             handle = await runtime.start_run(agent, "go")
             async for request in handle.requests():
+                assert isinstance(request, Approval)
                 asked.append(request.prompt)
                 assert "approve_session" not in [option.id for option in request.data.options or ()]
-                await request.approve(by="ada")  # pyright: ignore[reportAttributeAccessIssue]
+                await request.approve(by="ada")
             await handle.wait()
         return asked, "".join(str(message.content) for message in model.requests[-1].messages)
 

@@ -151,9 +151,10 @@ class Excerpt:
 def asks_for_secrets(arguments: JsonObject) -> str:
     """Say when a tool that shows files asks: always, if a path of its arguments is that of credentials."""
     paths = arguments.get("paths", [arguments.get("path", ".")])
-    named = paths if isinstance(paths, list) else []
+    if not isinstance(paths, list):
+        return "policy"  # They are refused.
     # An approval of one does not cover the next.
-    return "always" if any(is_secret(str(path)) for path in named) else "policy"
+    return "always" if any(is_secret(str(path)) for path in paths) else "policy"
 
 
 def check_secret(path: str, target: str) -> None:

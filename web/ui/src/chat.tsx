@@ -23,7 +23,6 @@ import {
   useMemo,
   useRef,
   useState,
-  type ClipboardEvent,
   type DragEvent,
   type KeyboardEvent,
   type ReactNode,
@@ -100,57 +99,22 @@ const NO_MESSAGES: readonly ChatMessage[] = [];
 
 /** A chat with an agent: its messages as they are written, and ways to speak, answer and stop. */
 export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
-  const { agent, initialMessages = NO_MESSAGES, onSession } = options;
+  const { initialMessages = NO_MESSAGES } = options;
   const transport = useTransport(options.transport);
   const [sessionId, setBegun] = useShown(options.sessionId);
   const view = useSession(sessionId, { transport: options.transport });
   const [local, setMessages] = useState(initialMessages);
-  const [pending, setPending] = useState<Pending>();
-  const [error, setError] = useErrorUntil(`${view.reconnects} ${sessionId ?? ""}`);
-  const isShown = useIsShown(sessionId);
+  const { error, attempt, isShown } = useAttempts(sessionId, view.reconnects);
   const { conversation } = view;
-  const said = useMemo(
-    () => conversation.chat.messages.filter(({ role }) => role === "user").length,
-    [conversation.chat.messages],
-  );
-  const isPending = pending !== undefined && pending.sessionId === sessionId && said <= pending.after;
-  const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending.runId : undefined;
-
-  const attempt = useCallback(
-    async (work: () => Promise<void>): Promise<void> => {
-      setError(undefined);
-      try {
-        await work();
-      } catch (failure) {
-        if (isShown(sessionId)) setError(toError(failure));
-        throw failure;
-      }
-    },
-    [setError, isShown, sessionId],
-  );
-
-  const sendUserMessage = useCallback(
-    (content: UserContent, delivery?: "queue" | "steer") =>
-      attempt(async () => {
-        setPending({ sessionId, content, after: said });
-        try {
-          const sent = await (sessionId === undefined
-            ? transport.createSession({ agent, message: content })
-            : transport.send(sessionId, content, { delivery }));
-          setPending((now) =>
-            now?.content === content ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId } : now,
-          );
-          // A reader who has gone on to another session stays there.
-          if (sessionId !== undefined || !isShown(sessionId)) return;
-          setBegun(sent.sessionId);
-          onSession?.(sent.sessionId);
-        } catch (failure) {
-          setPending((now) => (now?.content === content ? undefined : now));
-          throw failure;
-        }
-      }),
-    [attempt, transport, sessionId, agent, said, onSession, isShown, setBegun],
-  );
+  const { pending, isPending, setPending, sendUserMessage } = useSending(options, {
+    transport,
+    sessionId,
+    conversation,
+    attempt,
+    isShown,
+    onBegun: setBegun,
+  });
+  const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending?.runId : undefined;
 
   const cancel = useCallback(
     () =>
@@ -160,7 +124,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
         // A run that is ended before its turn never takes its message in.
         setPending(undefined);
       }),
-    [attempt, transport, runId],
+    [attempt, transport, runId, setPending],
   );
   const { run } = conversation;
   const failedId = run?.status === "failed" && transport.retry !== undefined && !isPending ? run.runId : undefined;
@@ -180,7 +144,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     setMessages((before) => [...before, message]);
   }, []);
 
-  const items = useItems(local, view.items, isPending ? pending.content : undefined);
+  const items = useItems(local, view.items, isPending ? pending?.content : undefined);
   const messages = useMemo(() => [...local, ...conversation.chat.messages], [local, conversation.chat.messages]);
   return {
     sessionId,
@@ -203,6 +167,85 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     setMessages,
     appendMessage,
   };
+}
+
+type Attempt = (work: () => Promise<void>) => Promise<void>;
+
+interface Attempts {
+  /** The failure of the last request of the session that is shown, until the connection is back. */
+  readonly error: Error | undefined;
+  /** Does a request and keeps its failure. */
+  readonly attempt: Attempt;
+  readonly isShown: (sessionId: string | undefined) => boolean;
+}
+
+function useAttempts(sessionId: string | undefined, reconnects: number): Attempts {
+  const [error, setError] = useErrorUntil(`${reconnects} ${sessionId ?? ""}`);
+  const isShown = useIsShown(sessionId);
+  const attempt = useCallback(
+    async (work: () => Promise<void>): Promise<void> => {
+      setError(undefined);
+      try {
+        await work();
+      } catch (failure) {
+        if (isShown(sessionId)) setError(toError(failure));
+        throw failure;
+      }
+    },
+    [setError, isShown, sessionId],
+  );
+  return { error, attempt, isShown };
+}
+
+interface SendingParts {
+  readonly transport: Transport;
+  readonly sessionId: string | undefined;
+  readonly conversation: Conversation;
+  readonly attempt: Attempt;
+  readonly isShown: (sessionId: string | undefined) => boolean;
+  readonly onBegun: (sessionId: string) => void;
+}
+
+interface Sending {
+  readonly pending: Pending | undefined;
+  /** Whether the pending message is one of this session, and the session does not have it yet. */
+  readonly isPending: boolean;
+  readonly setPending: (pending: Pending | undefined) => void;
+  readonly sendUserMessage: ChatStream["sendUserMessage"];
+}
+
+/** The message that is on its way; the first one begins a session. */
+function useSending(
+  { agent, onSession }: ChatStreamOptions,
+  { transport, sessionId, conversation, attempt, isShown, onBegun }: SendingParts,
+): Sending {
+  const [pending, setPending] = useState<Pending>();
+  const { messages } = conversation.chat;
+  const userCount = useMemo(() => messages.filter(({ role }) => role === "user").length, [messages]);
+  const sendUserMessage = useCallback(
+    (content: UserContent, delivery?: "queue" | "steer") =>
+      attempt(async () => {
+        setPending({ sessionId, content, after: userCount });
+        try {
+          const sent = await (sessionId === undefined
+            ? transport.createSession({ agent, message: content })
+            : transport.send(sessionId, content, { delivery }));
+          setPending((now) =>
+            now?.content === content ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId } : now,
+          );
+          // A reader who has gone on to another session stays there.
+          if (sessionId !== undefined || !isShown(sessionId)) return;
+          onBegun(sent.sessionId);
+          onSession?.(sent.sessionId);
+        } catch (failure) {
+          setPending((now) => (now?.content === content ? undefined : now));
+          throw failure;
+        }
+      }),
+    [attempt, transport, sessionId, agent, userCount, onSession, isShown, onBegun],
+  );
+  const isPending = pending !== undefined && pending.sessionId === sessionId && userCount <= pending.after;
+  return { pending, isPending, setPending, sendUserMessage };
 }
 
 /** The session that is shown, and a way to tell which one was begun here; that one is left with the next that is given. */
@@ -347,18 +390,10 @@ export function Composer({
   isReady = true,
   isFocused = false,
 }: ComposerProps): ReactNode {
-  const { labels, formatBytes } = useWording();
-  const words = labels.chat;
+  const words = useWording().labels.chat;
   const { text, setText, files, setFiles, say } = useDraft(chat, draft, onDraft);
   const [isStopping, setIsStopping] = useState(false);
-  const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
-    // On a phone the focus would open a keyboard over half of the page.
-    if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
-  }, [isFocused]);
-  const id = useId();
-  const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  const isTooLarge = bytes > ATTACHED_BYTES_MAX;
+  const isTooLarge = bytesOf(files) > ATTACHED_BYTES_MAX;
   const canSend = isReady && !isTooLarge && (text.trim() !== "" || files.length > 0);
   const isSteering = isWorking(chat) && chat.canSteer;
   const send = (): void => {
@@ -369,15 +404,8 @@ export function Composer({
     if (found.length > 0) setFiles((now) => [...now, ...found]);
     return found.length > 0;
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
-      event.preventDefault();
-      send();
-    } else if (event.key === "Escape") {
-      // Without anything to stop it leaves the field, so that the keys of the page are heard again.
-      if (isWorking(chat)) setIsStopping(true);
-      else field.current?.blur();
-    }
+  const stop = (): void => {
+    setIsStopping(true);
   };
   return (
     <form
@@ -394,43 +422,18 @@ export function Composer({
       }}
     >
       <div className="mx-auto flex max-w-3xl flex-col gap-2">
-        {files.length > 0 && (
-          <Files
-            files={files}
-            onRemove={(gone) => {
-              setFiles((now) => now.filter((file) => file !== gone));
-            }}
-          />
-        )}
-        {isTooLarge && (
-          <p role="alert" className="text-sm text-agent-danger-text">
-            {words.filesTooLarge(formatBytes(ATTACHED_BYTES_MAX), formatBytes(Math.ceil(bytes / 1_000) * 1_000))}
-          </p>
-        )}
+        <Attachments files={files} onFiles={setFiles} />
         <div className="flex flex-wrap items-end gap-2">
           {chat.canAttach && <AttachButton onFiles={attach} />}
-          <label htmlFor={id} className="sr-only">
-            {words.message}
-          </label>
-          <textarea
-            ref={field}
-            id={id}
-            rows={2}
-            className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
+          <MessageField
+            isFocused={isFocused}
             placeholder={isSteering ? words.steerPlaceholder : (placeholder ?? words.placeholder)}
-            value={text}
-            aria-describedby={`${id}-help`}
-            onChange={(event) => {
-              setText(event.target.value);
-            }}
-            onKeyDown={onKeyDown}
-            onPaste={(event: ClipboardEvent) => {
-              if (attach(event.clipboardData.files)) event.preventDefault();
-            }}
+            text={text}
+            onText={setText}
+            onSend={send}
+            onStop={isWorking(chat) ? stop : undefined}
+            onFiles={attach}
           />
-          <span id={`${id}-help`} className="sr-only">
-            {words.help}
-          </span>
           <span aria-hidden className="flex-1 sm:hidden" />
           <Buttons
             chat={chat}
@@ -439,9 +442,7 @@ export function Composer({
             onQueue={() => {
               say("queue");
             }}
-            onStop={() => {
-              setIsStopping(true);
-            }}
+            onStop={stop}
           />
         </div>
       </div>
@@ -453,6 +454,96 @@ export function Composer({
         }}
       />
     </form>
+  );
+}
+
+interface MessageFieldProps {
+  readonly isFocused: boolean;
+  readonly placeholder: string;
+  readonly text: string;
+  readonly onText: (text: string) => void;
+  readonly onSend: () => void;
+  /** What Escape does; without it the field loses the focus, so that the keys of the page are heard again. */
+  readonly onStop: (() => void) | undefined;
+  /** Takes files that were pasted; returns whether there are any. */
+  readonly onFiles: (files: FileList) => boolean;
+}
+
+function MessageField({ isFocused, placeholder, text, onText, onSend, onStop, onFiles }: MessageFieldProps): ReactNode {
+  const words = useWording().labels.chat;
+  const id = useId();
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    // On a phone the focus would open a keyboard over half of the page.
+    if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
+  }, [isFocused]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      onSend();
+    } else if (event.key === "Escape") {
+      if (onStop === undefined) field.current?.blur();
+      else onStop();
+    }
+  };
+  return (
+    <>
+      <label htmlFor={id} className="sr-only">
+        {words.message}
+      </label>
+      <textarea
+        ref={field}
+        id={id}
+        rows={2}
+        className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
+        placeholder={placeholder}
+        value={text}
+        aria-describedby={`${id}-help`}
+        onChange={(event) => {
+          onText(event.target.value);
+        }}
+        onKeyDown={onKeyDown}
+        onPaste={(event) => {
+          if (onFiles(event.clipboardData.files)) event.preventDefault();
+        }}
+      />
+      <span id={`${id}-help`} className="sr-only">
+        {words.help}
+      </span>
+    </>
+  );
+}
+
+function bytesOf(files: readonly File[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** The files of a message that is being written, and whether they are too large to be sent. */
+function Attachments({
+  files,
+  onFiles,
+}: {
+  readonly files: readonly File[];
+  readonly onFiles: (files: readonly File[]) => void;
+}): ReactNode {
+  const { labels, formatBytes } = useWording();
+  const bytes = bytesOf(files);
+  return (
+    <>
+      {files.length > 0 && (
+        <Files
+          files={files}
+          onRemove={(removed) => {
+            onFiles(files.filter((file) => file !== removed));
+          }}
+        />
+      )}
+      {bytes > ATTACHED_BYTES_MAX && (
+        <p role="alert" className="text-sm text-agent-danger-text">
+          {labels.chat.filesTooLarge(formatBytes(ATTACHED_BYTES_MAX), formatBytes(Math.ceil(bytes / 1_000) * 1_000))}
+        </p>
+      )}
+    </>
   );
 }
 

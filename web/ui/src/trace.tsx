@@ -83,18 +83,17 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
   const wording = useWording();
   const words = wording.labels.trace;
   const shape = useMemo(() => traceShape(traces, nowMs, wording), [traces, nowMs, wording]);
-  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
-  const [find, setFind] = useState("");
-  const [failedOnly, setFailedOnly] = useState(false);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(NONE_CLOSED);
+  const [filter, setFilter] = useState(ALL_SPANS);
   const [isFolded, setIsFolded] = useState(true);
   const [isFollowing, setIsFollowing] = useState(false);
   const [zoom, setZoom] = useState(WHOLE);
   const all = useMemo(() => rowsOf(shape.roots, { closed: NONE_CLOSED }), [shape.roots]);
   const rows = useMemo(
-    () => (closed.size === 0 && find === "" && !failedOnly ? all : rowsOf(shape.roots, { closed, find, failedOnly })),
-    [all, shape.roots, closed, find, failedOnly],
+    () => (closed.size === 0 && filter === ALL_SPANS ? all : rowsOf(shape.roots, { closed, ...filter })),
+    [all, shape.roots, closed, filter],
   );
-  const failed = useMemo(() => all.filter(({ node }) => isFailed(node)), [all]);
+  const failedCount = useMemo(() => all.filter(({ node }) => isFailed(node)).length, [all]);
   const axis = useMemo(() => axisOf(shape, isFolded), [shape, isFolded]);
   const at = useMemo(
     () => (selected === undefined ? -1 : rows.findIndex(({ node }) => node.id === selected)),
@@ -104,54 +103,29 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
     if (node !== undefined) onSelect?.(node);
   };
   const nextFailed = (): void => {
-    const from = all.findIndex(({ node }) => node.id === selected);
-    const causes = failed.filter(({ node }) => isCause(node));
-    const next = causes.find((row) => all.indexOf(row) > from) ?? causes[0];
-    if (next === undefined) return;
-    setClosed(NONE_CLOSED);
-    select(next.node);
+    const next = nextNode(all, isCause, selected);
+    if (next !== undefined) setClosed(NONE_CLOSED);
+    select(next);
   };
   const zoomBy = (factor: number): void => {
     const row = rows[at];
-    setZoom((before) => zoomed(before, factor, row === undefined ? undefined : middleOf(row.node, axis)));
-  };
-  const toggle = (node: TraceNode, isOpen: boolean): void => {
-    setClosed((before) => {
-      const after = new Set(before);
-      if (isOpen) after.delete(node.id);
-      else after.add(node.id);
-      return after;
-    });
+    if (factor === 0) setZoom(WHOLE);
+    else setZoom((before) => zoomed(before, factor, row === undefined ? undefined : middleOf(row.node, axis)));
   };
   if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{words.empty}</p>;
   return (
     <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
       <div className="flex items-center gap-2 px-4 py-2 text-xs @max-lg:flex-wrap">
-        <input
-          ref={findRef}
-          type="search"
-          aria-label={words.find}
-          placeholder={words.findPlaceholder}
-          className={classes(FIELD, "w-56! min-w-28 shrink")}
-          value={find}
-          onChange={(event) => {
-            setFind(event.target.value);
+        <SpanFilters
+          filter={filter}
+          onFilter={setFilter}
+          failedCount={failedCount}
+          findRef={findRef}
+          onNextHit={() => {
+            select(nextNode(rows, (node) => isFound(node, filter.find), selected));
           }}
-          onKeyDown={(event) => {
-            if (event.key !== "Enter") return;
-            const hits = rows.filter(({ node }) => isFound(node, find));
-            const next = hits.find((row) => rows.indexOf(row) > at) ?? hits[0];
-            select(next?.node);
-          }}
+          onNextFailed={nextFailed}
         />
-        <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
-          {words.errors(wording.formatCount(failed.length))}
-        </Chip>
-        {failed.length > 0 && (
-          <button type="button" className={CHIPS.off} onClick={nextFailed}>
-            {words.nextError}
-          </button>
-        )}
         <Chip isOn={isFolded} onChange={setIsFolded}>
           {words.fold}
         </Chip>
@@ -160,35 +134,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
             {words.follow}
           </Chip>
         )}
-        <span className="ml-auto flex items-center gap-1" role="group" aria-label={words.zoom}>
-          <ZoomButton
-            label={words.zoomOut}
-            shortcut="-"
-            icon={Minus}
-            isDisabled={zoom.size === 1}
-            onPress={() => {
-              zoomBy(1 / ZOOM_STEP);
-            }}
-          />
-          <ZoomButton
-            label={words.zoomIn}
-            shortcut="+"
-            icon={Plus}
-            isDisabled={zoom.size <= ZOOM_SIZE_MIN}
-            onPress={() => {
-              zoomBy(ZOOM_STEP);
-            }}
-          />
-          <ZoomButton
-            label={words.zoomAll}
-            shortcut="0"
-            icon={Maximize2}
-            isDisabled={zoom.size === 1}
-            onPress={() => {
-              setZoom(WHOLE);
-            }}
-          />
-        </span>
+        <ZoomButtons zoom={zoom} onZoom={zoomBy} />
       </div>
       <Head axis={axis} zoom={zoom} count={rows.length} allCount={all.length} />
       {rows.length === 0 ? (
@@ -199,17 +145,134 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
           at={at}
           axis={axis}
           zoom={zoom}
-          find={find}
+          find={filter.find}
           isFollowing={isFollowing && nowMs !== undefined}
           onSelect={select}
-          onToggle={toggle}
-          onZoom={(factor) => {
-            if (factor === 0) setZoom(WHOLE);
-            else zoomBy(factor);
+          onToggle={(node, isOpen) => {
+            setClosed((before) => toggled(before, node.id, isOpen));
           }}
+          onZoom={zoomBy}
         />
       )}
     </div>
+  );
+}
+
+function toggled(closed: ReadonlySet<string>, id: string, isOpen: boolean): ReadonlySet<string> {
+  const after = new Set(closed);
+  if (isOpen) after.delete(id);
+  else after.add(id);
+  return after;
+}
+
+/** The next row that matches behind that of an id; the first one after the last. */
+function nextNode(
+  rows: readonly TraceRow[],
+  matches: (node: TraceNode) => boolean,
+  id: string | undefined,
+): TraceNode | undefined {
+  const from = rows.findIndex(({ node }) => node.id === id);
+  const next = rows.find(({ node }, at) => at > from && matches(node)) ?? rows.find(({ node }) => matches(node));
+  return next?.node;
+}
+
+/** Which spans are seen. */
+interface SpanFilter {
+  readonly find: string;
+  readonly failedOnly: boolean;
+}
+
+const ALL_SPANS: SpanFilter = { find: "", failedOnly: false };
+
+function SpanFilters({
+  filter,
+  onFilter,
+  failedCount,
+  findRef,
+  onNextHit,
+  onNextFailed,
+}: Pick<TraceTreeProps, "findRef"> & {
+  readonly filter: SpanFilter;
+  readonly onFilter: (filter: SpanFilter) => void;
+  readonly failedCount: number;
+  readonly onNextHit: () => void;
+  readonly onNextFailed: () => void;
+}): ReactNode {
+  const {
+    labels: { trace: words },
+    formatCount,
+  } = useWording();
+  const change = (next: Partial<SpanFilter>): void => {
+    const { find, failedOnly } = { ...filter, ...next };
+    onFilter(find === "" && !failedOnly ? ALL_SPANS : { find, failedOnly });
+  };
+  return (
+    <>
+      <input
+        ref={findRef}
+        type="search"
+        aria-label={words.find}
+        placeholder={words.findPlaceholder}
+        className={classes(FIELD, "w-56! min-w-28 shrink")}
+        value={filter.find}
+        onChange={(event) => {
+          change({ find: event.target.value });
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") onNextHit();
+        }}
+      />
+      <Chip
+        isOn={filter.failedOnly}
+        onChange={(failedOnly) => {
+          change({ failedOnly });
+        }}
+        isDisabled={failedCount === 0}
+      >
+        {words.errors(formatCount(failedCount))}
+      </Chip>
+      {failedCount > 0 && (
+        <button type="button" className={CHIPS.off} onClick={onNextFailed}>
+          {words.nextError}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Buttons that change the zoom by a factor; 0 shows the whole axis. */
+function ZoomButtons({ zoom, onZoom }: { readonly zoom: Zoom; readonly onZoom: (factor: number) => void }): ReactNode {
+  const words = useWording().labels.trace;
+  return (
+    <span className="ml-auto flex items-center gap-1" role="group" aria-label={words.zoom}>
+      <ZoomButton
+        label={words.zoomOut}
+        shortcut="-"
+        icon={Minus}
+        isDisabled={zoom.size === 1}
+        onPress={() => {
+          onZoom(1 / ZOOM_STEP);
+        }}
+      />
+      <ZoomButton
+        label={words.zoomIn}
+        shortcut="+"
+        icon={Plus}
+        isDisabled={zoom.size <= ZOOM_SIZE_MIN}
+        onPress={() => {
+          onZoom(ZOOM_STEP);
+        }}
+      />
+      <ZoomButton
+        label={words.zoomAll}
+        shortcut="0"
+        icon={Maximize2}
+        isDisabled={zoom.size === 1}
+        onPress={() => {
+          onZoom(0);
+        }}
+      />
+    </span>
   );
 }
 

@@ -162,8 +162,8 @@ function isPassing(error: unknown): boolean {
 
 /** Waits for the Retry-After of the server. */
 function waitMs(attempt: number, error: unknown): number {
-  const asked = error instanceof ApiError ? error.retryAfterMs : undefined;
-  return asked ?? Math.min(500 * 2 ** attempt, 8_000);
+  const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : undefined;
+  return retryAfterMs ?? Math.min(500 * 2 ** attempt, 8_000);
 }
 
 export function newQueryClient(): QueryClient {

@@ -249,15 +249,15 @@ function useSending(
 }
 
 /** The session that is shown, and a way to tell which one was begun here; that one is left with the next that is given. */
-function useShown(given: string | undefined): readonly [string | undefined, (sessionId: string) => void] {
+function useShown(openedId: string | undefined): readonly [string | undefined, (sessionId: string) => void] {
   const [begun, setBegun] = useState<string>();
-  const [before, setBefore] = useState(given);
-  if (before !== given) {
-    setBefore(given);
-    if (given === undefined) setBegun(undefined);
+  const [before, setBefore] = useState(openedId);
+  if (before !== openedId) {
+    setBefore(openedId);
+    if (openedId === undefined) setBegun(undefined);
   }
-  const left = before !== undefined && given === undefined;
-  return [given ?? (left ? undefined : begun), setBegun];
+  const left = before !== undefined && openedId === undefined;
+  return [openedId ?? (left ? undefined : begun), setBegun];
 }
 
 /** Tells whether a session is still the one that is shown: an answer may come after the reader has gone on. */
@@ -390,7 +390,7 @@ export function Composer({
   isReady = true,
   isFocused = false,
 }: ComposerProps): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   const { text, setText, files, setFiles, say } = useDraft(chat, draft, onDraft);
   const [isStopping, setIsStopping] = useState(false);
   const isTooLarge = bytesOf(files) > ATTACHED_BYTES_MAX;
@@ -399,10 +399,10 @@ export function Composer({
   const send = (): void => {
     if (canSend) say(isSteering ? "steer" : undefined);
   };
-  const attach = (given: FileList | null): boolean => {
-    const found = chat.canAttach ? [...(given ?? [])] : [];
-    if (found.length > 0) setFiles((now) => [...now, ...found]);
-    return found.length > 0;
+  const attach = (list: FileList | null): boolean => {
+    const added = chat.canAttach ? [...(list ?? [])] : [];
+    if (added.length > 0) setFiles((now) => [...now, ...added]);
+    return added.length > 0;
   };
   const stop = (): void => {
     setIsStopping(true);
@@ -427,7 +427,7 @@ export function Composer({
           {chat.canAttach && <AttachButton onFiles={attach} />}
           <MessageField
             isFocused={isFocused}
-            placeholder={isSteering ? words.steerPlaceholder : (placeholder ?? words.placeholder)}
+            placeholder={isSteering ? labels.steerPlaceholder : (placeholder ?? labels.placeholder)}
             text={text}
             onText={setText}
             onSend={send}
@@ -470,7 +470,7 @@ interface MessageFieldProps {
 }
 
 function MessageField({ isFocused, placeholder, text, onText, onSend, onStop, onFiles }: MessageFieldProps): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   const id = useId();
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
@@ -489,7 +489,7 @@ function MessageField({ isFocused, placeholder, text, onText, onSend, onStop, on
   return (
     <>
       <label htmlFor={id} className="sr-only">
-        {words.message}
+        {labels.message}
       </label>
       <textarea
         ref={field}
@@ -508,7 +508,7 @@ function MessageField({ isFocused, placeholder, text, onText, onSend, onStop, on
         }}
       />
       <span id={`${id}-help`} className="sr-only">
-        {words.help}
+        {labels.help}
       </span>
     </>
   );
@@ -561,12 +561,12 @@ function StopDialog({
   readonly isOpen: boolean;
   readonly onClose: () => void;
 }): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   return (
-    <Dialog title={words.stopTitle} isOpen={isOpen} onClose={onClose}>
-      <p className="text-sm text-agent-muted">{words.stopText}</p>
+    <Dialog title={labels.stopTitle} isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">{labels.stopText}</p>
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>{words.stopNo}</Button>
+        <Button onClick={onClose}>{labels.stopNo}</Button>
         <Button
           variant="danger"
           onClick={() => {
@@ -574,7 +574,7 @@ function StopDialog({
             chat.cancel().catch(() => undefined);
           }}
         >
-          {words.stopYes}
+          {labels.stopYes}
         </Button>
       </div>
     </Dialog>
@@ -614,12 +614,12 @@ interface ButtonsProps {
 }
 
 function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   return (
     <>
       {isWorking(chat) ? (
         <Button variant="danger" onClick={onStop}>
-          {words.stop}
+          {labels.stop}
         </Button>
       ) : (
         <AfterFailure chat={chat} />
@@ -629,29 +629,29 @@ function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): 
           type="button"
           className={BUTTONS.default}
           disabled={!canSend}
-          title={words.queueTitle}
+          title={labels.queueTitle}
           onClick={onQueue}
         >
-          {words.queue}
+          {labels.queue}
         </button>
       )}
       <button type="submit" className={BUTTONS.primary} disabled={!canSend}>
-        {isSteering ? words.steer : words.send}
+        {isSteering ? labels.steer : labels.send}
       </button>
     </>
   );
 }
 
 function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) => void }): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   const field = useRef<HTMLInputElement>(null);
   return (
     <>
       <button
         type="button"
         className={BUTTONS.default}
-        aria-label={words.attach}
-        title={words.attachTitle}
+        aria-label={labels.attach}
+        title={labels.attachTitle}
         onClick={() => {
           field.current?.click();
         }}
@@ -674,7 +674,7 @@ function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) 
         type="file"
         multiple
         hidden
-        aria-label={words.attachField}
+        aria-label={labels.attachField}
         onChange={(event) => {
           onFiles(event.target.files);
           // The same file may be chosen again.
@@ -723,8 +723,8 @@ function Files({
 
 /** Continues a run that did not get to its end, or says the same again in a new run. */
 function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
-  const words = useWording().labels.chat;
-  const [asked, setAsked] = useState<Repeat>();
+  const labels = useWording().labels.chat;
+  const [pendingRepeat, setAsked] = useState<Repeat>();
   const [isLoading, setIsLoading] = useState(false);
   const { resume, conversation } = chat;
   const { run } = conversation;
@@ -750,36 +750,36 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
         <button
           type="button"
           className={BUTTONS.default}
-          title={words.resumeTitle}
+          title={labels.resumeTitle}
           onClick={() => {
             resume().catch(() => undefined);
           }}
         >
-          {words.resume}
+          {labels.resume}
         </button>
       )}
       {(repeat === undefined ? chat.hasEarlier : !isEmpty(repeat.content)) && (
         <button
           type="button"
           className={BUTTONS.default}
-          title={words.againTitle(titleOf(repeat?.content ?? ""))}
+          title={labels.againTitle(titleOf(repeat?.content ?? ""))}
           disabled={isLoading}
           onClick={() => {
             if (repeat === undefined) void loadAndAsk();
             else askAgain(repeat);
           }}
         >
-          {words.again}
+          {labels.again}
         </button>
       )}
       <RepeatDialog
-        calls={asked?.calls ?? []}
-        isOpen={asked !== undefined}
+        calls={pendingRepeat?.calls ?? []}
+        isOpen={pendingRepeat !== undefined}
         onClose={() => {
           setAsked(undefined);
         }}
         onRepeat={() => {
-          if (asked !== undefined) send(asked);
+          if (pendingRepeat !== undefined) send(pendingRepeat);
         }}
       />
     </>
@@ -853,11 +853,11 @@ export interface RepeatDialogProps {
 
 /** Asks before calls that may have changed something are made a second time; it names them with their arguments. */
 export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogProps): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   return (
-    <Dialog title={words.againQuestion} isOpen={isOpen} onClose={onClose}>
-      <p className="text-sm text-agent-muted">{words.againText}</p>
-      <ul aria-label={words.againCalls} className="flex max-h-80 flex-col gap-2 overflow-y-auto">
+    <Dialog title={labels.againQuestion} isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">{labels.againText}</p>
+      <ul aria-label={labels.againCalls} className="flex max-h-80 flex-col gap-2 overflow-y-auto">
         {calls.map(({ key, call }) => (
           <li key={key} className="rounded-md border border-agent-border p-3">
             <p className="mb-1 font-mono text-xs font-medium wrap-anywhere">{call.name}</p>
@@ -866,7 +866,7 @@ export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogP
         ))}
       </ul>
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>{words.againNo}</Button>
+        <Button onClick={onClose}>{labels.againNo}</Button>
         <Button
           variant="danger"
           onClick={() => {
@@ -874,7 +874,7 @@ export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogP
             onRepeat();
           }}
         >
-          {words.again}
+          {labels.again}
         </Button>
       </div>
     </Dialog>
@@ -928,15 +928,15 @@ const FULL = 100;
 /** Tokens and money that were used, those of subagents included; with a budget, how much of it. */
 export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNode {
   const {
-    labels: { cost: words },
+    labels: { cost: labels },
     formatCost,
     formatCount,
   } = useWording();
   const { inputTokens = 0, outputTokens = 0, costMicros } = addUsage(usage.usage, usage.delegated);
   const parts = [
-    words.input(formatCount(inputTokens)),
-    words.output(formatCount(outputTokens)),
-    ...(usage.toolCalls > 0 ? [words.calls(usage.toolCalls, formatCount(usage.toolCalls))] : []),
+    labels.input(formatCount(inputTokens)),
+    labels.output(formatCount(outputTokens)),
+    ...(usage.toolCalls > 0 ? [labels.calls(usage.toolCalls, formatCount(usage.toolCalls))] : []),
     ...(costMicros === undefined ? [] : [formatCost(costMicros)]),
   ];
   const share = shareOf(budget, {
@@ -947,12 +947,12 @@ export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNo
   });
   return (
     <div className={classes("flex flex-col gap-1 text-xs text-agent-muted", className)}>
-      <span aria-label={words.used(parts)}>{parts.join(" · ")}</span>
+      <span aria-label={labels.used(parts)}>{parts.join(" · ")}</span>
       {share !== undefined && (
         <Progress.Root
           value={Math.round(share * FULL)}
           max={FULL}
-          aria-label={words.budget}
+          aria-label={labels.budget}
           className="h-1.5 w-32 overflow-hidden rounded bg-agent-raised"
         >
           <Progress.Indicator

@@ -246,8 +246,8 @@ export function cut(text: string, charsMax: number): string {
 
 /** Words of an error as a sentence begins; a name at their front stays as it is. Nothing in them is hidden. */
 export function sentence(text: string): string {
-  const words = undisguised(text);
-  return /^[a-z]+(?:[ ,;:]|$)/u.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words;
+  const plain = undisguised(text);
+  return /^[a-z]+(?:[ ,;:]|$)/u.test(plain) ? plain.charAt(0).toUpperCase() + plain.slice(1) : plain;
 }
 
 const LINE_CHARS_MAX = 120;
@@ -256,8 +256,8 @@ const LINE_CHARS_MAX = 120;
 export function inOneLine(value: unknown, show: Formats["visible"] = visible): string {
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
   const names = isObject ? Object.entries(value) : [];
-  const words = !isObject ? briefly(value) : names.map(([name, one]) => `${name} ${briefly(one)}`).join(", ");
-  return cut(show(words).replace(/\s+/gu, " ").trim(), LINE_CHARS_MAX);
+  const line = !isObject ? briefly(value) : names.map(([name, field]) => `${name} ${briefly(field)}`).join(", ");
+  return cut(show(line).replace(/\s+/gu, " ").trim(), LINE_CHARS_MAX);
 }
 
 function briefly(value: unknown): string {

@@ -79,7 +79,7 @@ const STEP_PX = 16;
 /** The columns that a person chose, also after a reload. */
 export function useColumns(name: string): ColumnLayout {
   const key = `windlass-columns-${name}`;
-  const [kept, setKept] = useState(() => layoutIn(read(key)));
+  const [choice, setKept] = useState(() => layoutIn(read(key)));
   const change = useCallback(
     (next: Partial<Pick<ColumnLayout, "shown" | "widths">>) => {
       setKept((before) => {
@@ -90,13 +90,13 @@ export function useColumns(name: string): ColumnLayout {
     },
     [key],
   );
-  return useMemo(() => ({ ...kept, change }), [kept, change]);
+  return useMemo(() => ({ ...choice, change }), [choice, change]);
 }
 
 function layoutIn(text: string | null): Pick<ColumnLayout, "shown" | "widths"> {
   try {
-    const found: unknown = JSON.parse(text ?? "{}");
-    const { shown, widths } = (found ?? {}) as { shown?: Record<string, boolean>; widths?: Record<string, number> };
+    const stored: unknown = JSON.parse(text ?? "{}");
+    const { shown, widths } = (stored ?? {}) as { shown?: Record<string, boolean>; widths?: Record<string, number> };
     return { shown: { ...shown }, widths: { ...widths } };
   } catch {
     return { shown: {}, widths: {} };

@@ -81,7 +81,7 @@ const TICKS_UNTIL = 0.55;
  */
 export function TraceTree({ traces, nowMs, selected, onSelect, findRef, className }: TraceTreeProps): ReactNode {
   const wording = useWording();
-  const words = wording.labels.trace;
+  const labels = wording.labels.trace;
   const shape = useMemo(() => traceShape(traces, nowMs, wording), [traces, nowMs, wording]);
   const [closed, setClosed] = useState<ReadonlySet<string>>(NONE_CLOSED);
   const [filter, setFilter] = useState(ALL_SPANS);
@@ -112,7 +112,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
     if (factor === 0) setZoom(WHOLE);
     else setZoom((before) => zoomed(before, factor, row === undefined ? undefined : middleOf(row.node, axis)));
   };
-  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{words.empty}</p>;
+  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{labels.empty}</p>;
   return (
     <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
       <div className="flex items-center gap-2 px-4 py-2 text-xs @max-lg:flex-wrap">
@@ -127,18 +127,18 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
           onNextFailed={nextFailed}
         />
         <Chip isOn={isFolded} onChange={setIsFolded}>
-          {words.fold}
+          {labels.fold}
         </Chip>
         {nowMs !== undefined && (
           <Chip isOn={isFollowing} onChange={setIsFollowing}>
-            {words.follow}
+            {labels.follow}
           </Chip>
         )}
         <ZoomButtons zoom={zoom} onZoom={zoomBy} />
       </div>
       <Head axis={axis} zoom={zoom} count={rows.length} allCount={all.length} />
       {rows.length === 0 ? (
-        <p className="p-4 text-sm text-agent-muted">{words.none}</p>
+        <p className="p-4 text-sm text-agent-muted">{labels.none}</p>
       ) : (
         <Rows
           rows={rows}
@@ -199,7 +199,7 @@ function SpanFilters({
   readonly onNextFailed: () => void;
 }): ReactNode {
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCount,
   } = useWording();
   const change = (next: Partial<SpanFilter>): void => {
@@ -211,8 +211,8 @@ function SpanFilters({
       <input
         ref={findRef}
         type="search"
-        aria-label={words.find}
-        placeholder={words.findPlaceholder}
+        aria-label={labels.find}
+        placeholder={labels.findPlaceholder}
         className={classes(FIELD, "w-56! min-w-28 shrink")}
         value={filter.find}
         onChange={(event) => {
@@ -229,11 +229,11 @@ function SpanFilters({
         }}
         isDisabled={failedCount === 0}
       >
-        {words.errors(formatCount(failedCount))}
+        {labels.errors(formatCount(failedCount))}
       </Chip>
       {failedCount > 0 && (
         <button type="button" className={CHIPS.off} onClick={onNextFailed}>
-          {words.nextError}
+          {labels.nextError}
         </button>
       )}
     </>
@@ -242,11 +242,11 @@ function SpanFilters({
 
 /** Buttons that change the zoom by a factor; 0 shows the whole axis. */
 function ZoomButtons({ zoom, onZoom }: { readonly zoom: Zoom; readonly onZoom: (factor: number) => void }): ReactNode {
-  const words = useWording().labels.trace;
+  const labels = useWording().labels.trace;
   return (
-    <span className="ml-auto flex items-center gap-1" role="group" aria-label={words.zoom}>
+    <span className="ml-auto flex items-center gap-1" role="group" aria-label={labels.zoom}>
       <ZoomButton
-        label={words.zoomOut}
+        label={labels.zoomOut}
         shortcut="-"
         icon={Minus}
         isDisabled={zoom.size === 1}
@@ -255,7 +255,7 @@ function ZoomButtons({ zoom, onZoom }: { readonly zoom: Zoom; readonly onZoom: (
         }}
       />
       <ZoomButton
-        label={words.zoomIn}
+        label={labels.zoomIn}
         shortcut="+"
         icon={Plus}
         isDisabled={zoom.size <= ZOOM_SIZE_MIN}
@@ -264,7 +264,7 @@ function ZoomButtons({ zoom, onZoom }: { readonly zoom: Zoom; readonly onZoom: (
         }}
       />
       <ZoomButton
-        label={words.zoomAll}
+        label={labels.zoomAll}
         shortcut="0"
         icon={Maximize2}
         isDisabled={zoom.size === 1}
@@ -338,26 +338,26 @@ function Head({
   readonly allCount: number;
 }): ReactNode {
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCount,
     formatDuration,
   } = useWording();
-  const all = words.count(allCount, formatCount(allCount));
+  const all = labels.count(allCount, formatCount(allCount));
   const from = zoom.from * axis.wholeMs;
   const size = zoom.size * axis.wholeMs;
   return (
     <div className="flex h-8 items-center gap-2 border-b border-agent-border px-4 text-xs font-semibold text-agent-muted">
       <span role="status" className="min-w-0 flex-1 truncate tabular-nums">
-        {count === allCount ? all : words.countOf(formatCount(count), all)}
+        {count === allCount ? all : labels.countOf(formatCount(count), all)}
       </span>
       <span aria-hidden className={NUMBER}>
-        {words.tokensColumn}
+        {labels.tokensColumn}
       </span>
       <span aria-hidden className={NUMBER}>
-        {words.costColumn}
+        {labels.costColumn}
       </span>
       <span aria-hidden className={TIME}>
-        {words.timeColumn}
+        {labels.timeColumn}
       </span>
       <span aria-hidden className={BARS}>
         {/* The end has a name of its own; a tick near it has no room for one. */}
@@ -530,14 +530,14 @@ function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
 /** How a span is, in words; nothing about one that is done. */
 function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCount,
   } = useWording();
   const tone = STATES[status];
   return (
     <>
-      {tone !== undefined && <Badge tone={tone}>{words.status[status]}</Badge>}
-      {attempt > 1 && <Badge tone="wait">{words.attempt(formatCount(attempt))}</Badge>}
+      {tone !== undefined && <Badge tone={tone}>{labels.status[status]}</Badge>}
+      {attempt > 1 && <Badge tone="wait">{labels.attempt(formatCount(attempt))}</Badge>}
     </>
   );
 }
@@ -555,7 +555,7 @@ const Cells = memo(function Cells({
 }): ReactNode {
   const { name, about, kind, tokens, costMicros, startMs, endMs, waitsMs, status } = node;
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCost,
     formatDuration,
     formatShort,
@@ -578,7 +578,7 @@ const Cells = memo(function Cells({
           )}
         </span>
         <KindIcon kind={kind} />
-        <span className="sr-only">{words.kinds[kind]} </span>
+        <span className="sr-only">{labels.kinds[kind]} </span>
         <span className="max-w-[60%] shrink-0 truncate font-semibold">{name}</span>
         <SpanState node={node} />
         <span className="min-w-0 flex-1 truncate font-normal text-agent-muted" title={about}>
@@ -589,7 +589,7 @@ const Cells = memo(function Cells({
         {tokens > 0 && (
           <>
             {formatShort(tokens)}
-            <span className="sr-only"> {words.tokens}</span>
+            <span className="sr-only"> {labels.tokens}</span>
           </>
         )}
       </span>
@@ -665,12 +665,12 @@ export interface SSEStreamViewProps {
 const EVENT_ROW_PX = 32;
 
 /** Every event of a feed, raw: its number, its type, its time, and its data on demand. */
-export function SSEStreamView({ events, label: given, className }: SSEStreamViewProps): ReactNode {
+export function SSEStreamView({ events, label: ownLabel, className }: SSEStreamViewProps): ReactNode {
   const {
-    labels: { events: words },
+    labels: { events: labels },
     formatCount,
   } = useWording();
-  const label = given ?? words.label;
+  const label = ownLabel ?? labels.label;
   const frame = useRef<HTMLDivElement>(null);
   const [filter, setFilter] = useState("");
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
@@ -694,8 +694,8 @@ export function SSEStreamView({ events, label: given, className }: SSEStreamView
       <input
         type="search"
         className={FIELD}
-        placeholder={words.filter}
-        aria-label={words.filter}
+        placeholder={labels.filter}
+        aria-label={labels.filter}
         value={filter}
         onChange={(event) => {
           setFilter(event.target.value);
@@ -706,7 +706,7 @@ export function SSEStreamView({ events, label: given, className }: SSEStreamView
         className={classes("min-h-0 flex-1 overflow-auto", FOCUS)}
         tabIndex={0}
         role="group"
-        aria-label={words.rows(label, shown.length, formatCount(shown.length))}
+        aria-label={labels.rows(label, shown.length, formatCount(shown.length))}
       >
         <div className="relative w-full" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, start }) => {
@@ -745,7 +745,7 @@ interface EventRowProps {
 
 const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowProps): ReactNode {
   const { formatMoment } = useWording();
-  const place = event.index === undefined ? `${event.seq ?? ""}` : `${event.seq ?? ""}.${event.index}`;
+  const position = event.index === undefined ? `${event.seq ?? ""}` : `${event.seq ?? ""}.${event.index}`;
   return (
     <div className="border-b border-agent-border">
       <button
@@ -754,7 +754,7 @@ const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowPro
         onClick={onToggle}
         className={classes("flex w-full cursor-pointer gap-3 px-2 py-1 text-left font-mono text-xs", FOCUS)}
       >
-        <span className="w-16 shrink-0 text-right text-agent-muted">{place}</span>
+        <span className="w-16 shrink-0 text-right text-agent-muted">{position}</span>
         <span className="min-w-0 flex-1 truncate">{event.type}</span>
         <time dateTime={event.meta.at} className="shrink-0 text-agent-muted">
           {formatMoment(event.meta.at)}

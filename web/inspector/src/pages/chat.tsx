@@ -98,9 +98,9 @@ function keepDraft(sessionId: string | undefined, text: string): void {
   }
 }
 
-function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): ReactNode {
+function Chat({ sessionId, wanted: wantedAgent, isDrill, onDrill, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
-  const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
+  const agent = agents.data?.find(({ agentId }) => agentId === wantedAgent) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
   const { actions, error: forkError, question } = useFork(chat);
   const plan = planOf(chat.conversation);
@@ -125,9 +125,9 @@ function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): Re
           isNew && (
             <Welcome
               agent={agent}
-              onSay={({ words, kind }) => {
+              onSay={({ words: text, kind }) => {
                 if (kind === "agent") onDrill();
-                chat.sendUserMessage(words).catch(() => undefined);
+                chat.sendUserMessage(text).catch(() => undefined);
               }}
             />
           )
@@ -280,19 +280,19 @@ function toError(failure: unknown): Error {
 function askedBefore({ messages, conversation: { inputs } }: ChatStream, messageId: string): ChatMessage {
   const at = messages.findIndex(({ id }) => id === messageId);
   // The context that a hook adds is a message without content.
-  const asked = messages
+  const question = messages
     .slice(0, Math.max(at, 0))
     .findLast(({ id, role, content }) => role === "user" && (inputs.get(id)?.content ?? content) !== "");
-  if (asked === undefined)
+  if (question === undefined)
     throw new Error("The question of this answer is not here yet. Scroll up to it, then repeat.");
-  return asked;
+  return question;
 }
 
 /** The run that was under way at a moment: the last that had begun. */
 export function runAt(runs: readonly Pick<RunRow, "runId" | "startedAt">[], at: string): string | undefined {
   return runs
     .filter(({ startedAt }) => startedAt !== undefined && startedAt <= at)
-    .toSorted((one, other) => ((one.startedAt ?? "") < (other.startedAt ?? "") ? -1 : 1))
+    .toSorted((left, other) => ((left.startedAt ?? "") < (other.startedAt ?? "") ? -1 : 1))
     .at(-1)?.runId;
 }
 
@@ -332,8 +332,8 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
   const { run } = chat.conversation;
   const session = useQuery(sessionQuery(sessionId));
   // A long chat is read from its end: the server knows what all of it has cost.
-  const known = session.data && { usage: session.data.usage, steps: 0, toolCalls: 0, delegated: {} };
-  const usage = chat.hasEarlier ? known : chat.conversation.usage.session;
+  const tally = session.data && { usage: session.data.usage, steps: 0, toolCalls: 0, delegated: {} };
+  const usage = chat.hasEarlier ? tally : chat.conversation.usage.session;
   const agent = run?.agentId ?? session.data?.agentId;
   return (
     <Heading
@@ -402,10 +402,10 @@ export function branchesOf(
   others: readonly Pick<SessionInfo, "sessionId" | "predecessorId" | "predecessorSeq" | "title">[],
 ): readonly Branch[] {
   const origin = current.predecessorId ?? current.sessionId;
-  const known = others.some(({ sessionId }) => sessionId === current.sessionId)
+  const isListed = others.some(({ sessionId }) => sessionId === current.sessionId)
     ? others
     : [{ ...current, title: "" }, ...others];
-  const copies = known
+  const copies = isListed
     .filter(
       ({ sessionId, predecessorId }) =>
         predecessorId === origin || predecessorId === current.sessionId || sessionId === current.sessionId,
@@ -598,7 +598,7 @@ function ExampleCard({
   readonly example: Example;
   readonly onSay: (example: Example) => void;
 }): ReactNode {
-  const { kind, title, words, about } = example;
+  const { kind, title, words: text, about } = example;
   const [Icon, color] = ICONS[kind];
   return (
     <button
@@ -617,7 +617,7 @@ function ExampleCard({
         <Icon className="size-3.5 text-agent-bg" strokeWidth={2.5} />
       </span>
       <span className="text-xs font-semibold text-agent-muted">{title}</span>
-      <span className="font-semibold">“{words}”</span>
+      <span className="font-semibold">“{text}”</span>
       <span className="mt-1 text-agent-muted">{about}</span>
     </button>
   );
@@ -679,7 +679,7 @@ function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
   });
   useEffect(() => {
     if (isAway) {
-      setBefore((known) => known ?? beforeCrash(now.current, Date.now()));
+      setBefore((earlier) => earlier ?? beforeCrash(now.current, Date.now()));
       setBackMs(undefined);
     } else setBackMs(Date.now());
   }, [isAway]);

@@ -17,6 +17,7 @@ import { useOpen } from "./form.js";
 import { approvalsQuery } from "./queries.js";
 import { Link, navigate, usePlace } from "./router.js";
 import { Failure, SMALL_FIELD } from "./parts.js";
+import { lastingTexts } from "./storage.js";
 
 /** An entry of the navigation. */
 export interface NavPage {
@@ -389,11 +390,11 @@ function useNotice(): string | undefined {
 const THEMES = ["system", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
 
-const PLACE = "windlass.theme";
+const THEME = "windlass.theme";
 
 /** The theme that was chosen here last. */
 export function readTheme(): Theme {
-  const stored = localStorage.getItem(PLACE);
+  const stored = lastingTexts.get(THEME);
   return THEMES.find((theme) => theme === stored) ?? "system";
 }
 
@@ -402,8 +403,7 @@ export function applyTheme(theme: Theme): void {
   const { classList } = document.documentElement;
   classList.toggle("dark", theme === "dark");
   classList.toggle("light", theme === "light");
-  if (theme === "system") localStorage.removeItem(PLACE);
-  else localStorage.setItem(PLACE, theme);
+  lastingTexts.set(THEME, theme === "system" ? "" : theme);
 }
 
 interface BoundaryProps {

@@ -36,6 +36,7 @@ import { SEARCH, to } from "../addresses.js";
 import { Link, navigate, useSearch } from "../router.js";
 import { Select } from "../form.js";
 import { Ago, ButtonLink, Code, Failure, Heading, RunStatus } from "../parts.js";
+import { tabTexts } from "../storage.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -86,16 +87,11 @@ interface ChatProps {
 const DRAFTS = "windlass.draft.";
 
 function draftOf(sessionId: string | undefined): string {
-  return sessionStorage.getItem(DRAFTS + (sessionId ?? "")) ?? "";
+  return tabTexts.get(DRAFTS + (sessionId ?? "")) ?? "";
 }
 
 function keepDraft(sessionId: string | undefined, text: string): void {
-  try {
-    if (text === "") sessionStorage.removeItem(DRAFTS + (sessionId ?? ""));
-    else sessionStorage.setItem(DRAFTS + (sessionId ?? ""), text);
-  } catch {
-    // There is no room: it lasts as long as the page.
-  }
+  tabTexts.set(DRAFTS + (sessionId ?? ""), text);
 }
 
 function Chat({ sessionId, wanted: wantedAgent, isDrill, onDrill, onSession }: ChatProps): ReactNode {

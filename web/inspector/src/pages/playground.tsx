@@ -48,6 +48,7 @@ import {
   TextLink,
 } from "../parts.js";
 import { isOver, playgroundQuery, runQuery, traceQuery, useRefresh, useStartedRuns } from "../queries.js";
+import { tabTexts } from "../storage.js";
 
 const Size = z.enum(["call", "run"]);
 type Size = z.infer<typeof Size>;
@@ -72,7 +73,7 @@ const Work = z.object({
 type Work = Readonly<z.infer<typeof Work>>;
 
 /** The work that a text of the storage holds; undefined if another version of the page wrote it, or something else. */
-export function workIn(text: string | null): Work | undefined {
+export function workIn(text: string | undefined): Work | undefined {
   try {
     return Work.safeParse(JSON.parse(text ?? "null")).data;
   } catch {
@@ -191,16 +192,12 @@ function promptOf(attempt: PlaygroundDraft, draft: PlaygroundDraft): Partial<Wor
 /** The changes and attempts of a step; they survive a reload of the tab. */
 function useWork(draft: PlaygroundDraft): readonly [Work, ChangeWork] {
   const name = `windlass:playground:${draft.runId}/${draft.stepIndex}`;
-  const [work, setWork] = useState(() => workIn(sessionStorage.getItem(name)) ?? asRecorded(draft));
+  const [work, setWork] = useState(() => workIn(tabTexts.get(name)) ?? asRecorded(draft));
   const change: ChangeWork = (some) => {
     setWork((before) => ({ ...before, ...some }));
   };
   useEffect(() => {
-    try {
-      sessionStorage.setItem(name, JSON.stringify(work));
-    } catch {
-      // The tab has no room: the changes last until it is closed.
-    }
+    tabTexts.set(name, JSON.stringify(work));
   }, [name, work]);
   return [work, change];
 }

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -63,6 +63,8 @@ class BatchServer:
         """Where the next request is held until `go`."""
         self.held = Event()
         self.go = Event()
+        self.is_deaf = False
+        """Whether a request that was held never takes effect."""
         self.changed = Condition()
 
     @property
@@ -76,6 +78,8 @@ class BatchServer:
             self.hold = None
             self.held.set()
             self.go.wait(60)
+            if self.is_deaf:
+                raise ConnectionError("the server died with the request")
 
     def batch(self, batch_id: str) -> SentBatch:
         return next(batch for batch in self.batches if batch.batch_id == batch_id)
@@ -100,15 +104,15 @@ def word_of(body: Json) -> str:
     return str(text).split()[-1]
 
 
-class _Refused(Exception):
-    pass
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: "_Http"
 
-    def log_message(self, format: str, *args: object) -> None:
+    @property
+    def state(self) -> BatchServer:
+        assert isinstance(self.server, _Http)
+        return self.server.state
+
+    def log_message(self, *_: object, **__: object) -> None:
         pass
 
     def do_GET(self) -> None:
@@ -118,10 +122,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer("POST")
 
     def _answer(self, method: str) -> None:
-        state, url = self.server.state, urlsplit(self.path)
+        state, url = self.state, urlsplit(self.path)
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         state.asked.append(f"{method} {url.path}")
-        faults = next((faults for end, faults in state.faults.items() if state.asked[-1].endswith(end)), [])
+        no_faults: list[Fault] = []
+        ends = (faults for end, faults in state.faults.items() if state.asked[-1].endswith(end))
+        faults = next(ends, no_faults)
         fault = faults.pop(0) if faults else None
         if fault in ("busy", "broken"):
             status = 429 if fault == "busy" else 500
@@ -129,6 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send({"error": {"type": kind, "message": "try later"}}, status)
             return
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        for batch in state.batches:
+            batch.has_ended = batch.has_ended or state.is_answering
         answer = self._route(method, url.path, query, raw)
         if fault == "lost":
             self.close_connection = True
@@ -147,11 +155,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[:middle])
         if isinstance(answer, list):
             self.wfile.flush()
-            self.server.state.reach("while reading")
+            self.state.reach("while reading")
         self.wfile.write(content[middle:])
 
     def _route(self, method: str, path: str, query: dict[str, str], raw: bytes) -> Json | list[Json]:
-        state = self.server.state
+        state = self.state
         match [method, *path.strip("/").split("/")]:
             case ["POST", "v1", "files"]:
                 state.reach("before upload")
@@ -162,7 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
             case ["POST", "v1", "batches"]:
                 body = json.loads(raw)
                 state.reach("before create")
-                lines = re.findall(rb'^\{"custom_id".*\}\r?$', state.files[body["input_file_id"]], re.M)
+                lines = re.findall(
+                    rb'^\{"custom_id".*\}\r?$', state.files[body["input_file_id"]], re.MULTILINE
+                )
                 rows = [json.loads(line) for line in lines]
                 assert {row["url"] for row in rows} == {body["endpoint"]}
                 assert len({row["body"]["model"] for row in rows}) == 1
@@ -181,7 +191,6 @@ class _Handler(BaseHTTPRequestHandler):
             case ["GET", "v1", "batches", batch_id]:
                 state.reach("while waiting")
                 batch = state.batch(batch_id)
-                batch.has_ended = batch.has_ended or state.is_answering
                 return _openai_batch(batch)
             case ["GET", "v1", "files", file_id, "content"]:
                 kind, _, batch_id = file_id.partition("-")
@@ -209,7 +218,6 @@ class _Handler(BaseHTTPRequestHandler):
             case ["GET", "v1", "messages", "batches", batch_id]:
                 state.reach("while waiting")
                 batch = state.batch(batch_id)
-                batch.has_ended = batch.has_ended or state.is_answering
                 return self._anthropic_batch(batch)
             case ["GET", "v1", "messages", "batches", batch_id, "results"]:
                 return [_anthropic_row(*request) for request in reversed(state.batch(batch_id).requests)]
@@ -218,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _anthropic_batch(self, batch: SentBatch) -> Json:
         count, has_ended = len(batch.requests), batch.has_ended
-        url = f"{self.server.state.url}/v1/messages/batches/{batch.batch_id}/results"
+        url = f"{self.state.url}/v1/messages/batches/{batch.batch_id}/results"
         names = ("succeeded", "errored", "canceled", "expired")
         return {
             "id": batch.batch_id,
@@ -286,9 +294,9 @@ def _completion(body: Json, word: str) -> Json:
 
 
 def _response(body: Json, word: str) -> Json:
-    text = {"type": "output_text", "text": word, "annotations": []}
+    text: Json = {"type": "output_text", "text": word, "annotations": []}
     thought = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]}
-    message = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
+    message: Json = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
     return {
         "id": "resp_1",
         "object": "response",
@@ -328,7 +336,7 @@ class _Http(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving_batches() -> Iterator[BatchServer]:
+def serving_batches() -> Generator[BatchServer]:
     """A server on loopback, in threads."""
     state = BatchServer()
     with _Http(("127.0.0.1", 0), _Handler) as http:

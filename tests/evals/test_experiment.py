@@ -816,8 +816,8 @@ def test_an_experiment_has_its_answers_in_batches_with_one_option() -> None:
             result = await Experiment(data, "echo", batch="within 24h").run(runtime)
             assert (result.experiment.attempts, result.experiment.passed) == (30, 30)
             assert model.batches == [30]
-            again = await Experiment(data, "echo").run(runtime)
-            assert again.experiment.id == result.experiment.id, "the same agent has the same answers"
+            again = await Experiment(data, "echo", batch="within 24h").run(runtime)
+            assert again.experiment.id == result.experiment.id, "it has ended"
             assert len(model.requests) == 30
 
     run_in_fake_time(story(), clock=clock)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 import pytest
+from tests.depth import some_of
 from tests.models.batch_server import BatchServer, Point, serving_batches
 
 from tools.postgres import Postgres
@@ -48,7 +49,7 @@ def complete(api: str, server: BatchServer, store: str) -> None:
 
 
 @pytest.mark.promise("J5")
-@pytest.mark.parametrize(("api", "point"), POINTS)
+@pytest.mark.parametrize(("api", "point"), some_of(POINTS))
 def test_a_kill_at_any_point_sends_no_call_twice(api: str, point: Point, tmp_path: Path) -> None:
     with serving_batches() as server:
         kill_at(api, point, server, str(tmp_path / "app.db"))

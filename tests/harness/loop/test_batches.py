@@ -1,6 +1,5 @@
 """Model calls in batches: the wait in the records, and what ends it."""
 
-import pytest
 from tests.harness.loop.stage import CONTRACT, Session, failure, interrupt, run_asked, says
 
 from windlass_harness.loop.events import (
@@ -38,7 +37,6 @@ def test_a_call_in_a_batch_parks_its_run_without_a_timer() -> None:
     assert session.tell(SessionReleased()) == [], "the call is under way at the provider"
 
 
-@pytest.mark.promise("J5")
 def test_the_answer_is_asked_for_again_with_the_same_call_also_by_another_owner() -> None:
     session, effect = waiting()
     session = interrupt(session, len(session.records), epoch=2)

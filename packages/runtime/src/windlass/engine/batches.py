@@ -499,7 +499,7 @@ class Batches:
             log_failure("batches are looked after again", error, redactor=self._scribe.redactor)
 
 
-def waited_ms(item: BatchItem) -> int:
+def wait_ms_of(item: BatchItem) -> int:
     """Return how long an item waited for its answer."""
     return max(0, ms_of(item.ended_at or item.asked_at) - ms_of(item.asked_at))
 

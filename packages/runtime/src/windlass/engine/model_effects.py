@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
-from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState, waited_ms
+from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState, wait_ms_of
 from windlass.engine.binding import MISSING_AGENT, Binding
 from windlass.engine.call_judge import CallJudge
 from windlass.engine.compaction import SummaryLimits, compact
@@ -142,7 +142,7 @@ class ModelEffects:
             if gate.stop is not None:
                 return ModelFailed(gate.stop, notes=notes)
             messages += [LLMMessage("user", text) for text in gate.context]
-        answer = await self._converse(binding, state, messages, notes, item)
+        answer = await self._answer(binding, state, messages, notes, item)
         if not isinstance(answer, ModelAnswered) or AFTER_MODEL_CALL not in hooks.points:
             return answer
         # In another task: the provider's code may still cancel this one.
@@ -184,7 +184,7 @@ class ModelEffects:
         limits = SummaryLimits(limit_ms, shared.random(), slot, shared.clock.now)
         return await compact(binding, state, effect=effect, limits=limits)
 
-    async def _converse(
+    async def _answer(
         self,
         binding: Binding,
         state: LoopState,
@@ -196,22 +196,34 @@ class ModelEffects:
 
         A failure is returned as an event. None: the call was abandoned meanwhile.
         """
-        shared, step = self._shared, self._context.writer.step
-        task = self._context.task_of(CallModel.key)
-        model_id = state.run_notes.model_id
+        model_id, contract = state.run_notes.model_id, state.run_notes.contract
         tools = binding.definitions(can_ask=self._context.can_ask(state))
         provider = shorten_answer(binding.provider_for(model_id), state.run_notes.answer_tokens)
-        contract = state.run_notes.contract
         if binding.is_batched_by(model_id) and isinstance(provider, BatchProvider):
             provider = self._structured_output.of_batch(provider, contract, has_tools=bool(tools))
             if item is None:
                 request = ModelRequest(provider, messages, tools, binding.temperature)
                 return await self._offer(binding, state, provider, request, notes)
             if item.error is not None:
-                return await self._item_failed(state, item, item.error, notes)
+                return await self._fail_item(state, item, item.error, notes)
             provider = AnswerOfItem(provider, self._batches, item)
         else:
             provider = self._structured_output.of(provider, contract, has_tools=bool(tools))
+        request = ModelRequest(provider, messages, tools, binding.temperature)
+        return await self._converse(binding, state, request, notes, item)
+
+    async def _converse(
+        self,
+        binding: Binding,
+        state: LoopState,
+        request: ModelRequest,
+        notes: tuple[Body, ...],
+        item: BatchItem | None,
+    ) -> ModelAnswered | ModelFailed | None:
+        """Call the model; a failure is returned as an event. None: the call was abandoned meanwhile."""
+        shared, step = self._shared, self._context.writer.step
+        task = self._context.task_of(CallModel.key)
+        model_id = state.run_notes.model_id
         shown = UnseenAnswer() if item is not None or step is None else shared.bus.live(step)
         live = self._context.live = MaskedAnswer(shown, binding.redactor)
         tariff = binding.tariff_for(model_id)
@@ -234,7 +246,7 @@ class ModelEffects:
             if item is not None:
                 collector.asked_at = datetime.fromisoformat(item.asked_at)
             is_heard = await listen(
-                ModelRequest(provider, messages, tools, binding.temperature),
+                request,
                 collector,
                 most_s=self._pause_clock.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
                 deadlines=shared.deadlines,
@@ -262,11 +274,11 @@ class ModelEffects:
             collector.is_refused = is_unpaid(error)
             failure = model_error(error, binding.redactor)
         else:
-            queued_ms = slot.queued_ms if slot is not None else None if item is None else waited_ms(item)
+            queued_ms = slot.queued_ms if slot is not None else None if item is None else wait_ms_of(item)
             if queued_ms is not None:
                 answer = replace(answer, queued_ms=queued_ms)
             self._answered = item
-            cache = self._compare_prompts(state, answer.usage, messages, tools)
+            cache = self._compare_prompts(state, answer.usage, request.messages, request.tools)
             if cache is not None:
                 answer = replace(answer, cache=cache)
             if answer.price is not None and answer.price.gap is not None:
@@ -277,7 +289,7 @@ class ModelEffects:
             if slot is not None:
                 slot.free(usage=collector.usage)
         if item is not None:
-            return await self._item_failed(state, item, failure, notes, collector.bill())
+            return await self._fail_item(state, item, failure, notes, collector.bill())
         return await self._model_failure(state, failure, collector.bill(), notes)
 
     async def _offer(
@@ -313,7 +325,7 @@ class ModelEffects:
             return await self._model_failure(state, error.info(), NO_BILL, notes)
         return ModelBatched(_in_batch(binding, state), notes)
 
-    async def _item_failed(
+    async def _fail_item(
         self,
         state: LoopState,
         item: BatchItem,

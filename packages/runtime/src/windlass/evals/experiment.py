@@ -242,6 +242,8 @@ class _Work:
             "approvals": plan.approvals,
             "user": user,
             "owner": plan.owner,
+            # Left out of the ids of experiments without it.
+            **({} if plan.batch is None else {"batch": plan.batch}),
         }
 
     def _default_id(self) -> str:

@@ -144,11 +144,11 @@ class OpenAIBatches:
         item_id, response = str(line.get("custom_id")), line.get("response")
         if not isinstance(response, dict):
             code = object_of(line.get("error")).get("code")
-            return BatchResult(item_id, error=_not_answered(str(code or "no response")).info())
+            return BatchResult(item_id, error=_no_answer_error(str(code or "no response")).info())
         status, body = response.get("status_code"), object_of(response.get("body"))
         if status == 200:
             return BatchResult(item_id, body)
-        return BatchResult(item_id, error=_refused(status, body, self.line.to).info())
+        return BatchResult(item_id, error=_refusal_error(status, body, self.line.to).info())
 
 
 @frozen
@@ -228,10 +228,10 @@ class AnthropicBatches:
             case "succeeded":
                 return BatchResult(item_id, object_of(result.get("message")))
             case "errored":
-                error = _refused(400, object_of(result.get("error")), self.line.to)
+                error = _refusal_error(400, object_of(result.get("error")), self.line.to)
                 return BatchResult(item_id, error=error.info())
             case kind:
-                return BatchResult(item_id, error=_not_answered(str(kind)).info())
+                return BatchResult(item_id, error=_no_answer_error(str(kind)).info())
 
 
 def _json_line(text: str) -> JsonObject:
@@ -243,13 +243,13 @@ def _json_line(text: str) -> JsonObject:
         raise stream_error("a line of results is not JSON") from None
 
 
-def _refused(status: JsonValue, body: JsonObject, to: ModelEndpoint) -> AgentError:
+def _refusal_error(status: JsonValue, body: JsonObject, to: ModelEndpoint) -> AgentError:
     """Return the error of an item that the provider refused; what it says of retries counts."""
     error = ResponseError(status if isinstance(status, int) else 500, body, {})
     return translate(error, to=to, now=datetime.now(UTC))
 
 
-def _not_answered(reason: str) -> AgentError:
+def _no_answer_error(reason: str) -> AgentError:
     """Return the error of an item that the provider did not get to; it costs nothing."""
     return ModelUnavailable(
         f"the batch ended without an answer to this call ({reason})", fault=ModelFault.TIMEOUT, is_unpaid=True

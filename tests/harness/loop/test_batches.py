@@ -9,6 +9,7 @@ from windlass_harness.loop.events import (
     Effect,
     MessageSent,
     ModelBatched,
+    SessionClaimed,
     SessionReleased,
 )
 from windlass_harness.views.runs import fold_runs
@@ -41,6 +42,7 @@ def test_the_answer_is_asked_for_again_with_the_same_call_also_by_another_owner(
     session, effect = waiting()
     session = interrupt(session, len(session.records), epoch=2)
     session.pass_ms(DAY_MS)
+    assert session.tell(SessionClaimed(2, "recovery")) == [], "nothing was interrupted"
     assert session.tell(BatchAnswered("r1")) == ["run.resumed"]
     assert session.turn() == [effect]
     again = interrupt(session, len(session.records), epoch=3)

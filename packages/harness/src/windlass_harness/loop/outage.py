@@ -98,7 +98,7 @@ def fallback_delay_ms(
 
 def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: str = PROVIDER) -> list[Draft]:
     """Return the records of a run that waits for its next attempt; none if the pause is spent awake."""
-    if delay_ms <= AWAKE_MS_MAX:
+    if state.run is None or delay_ms <= AWAKE_MS_MAX:
         return []
     return _wait(state, stamp_of(now.ms + delay_ms), reason, now=now, on=on)
 
@@ -110,8 +110,7 @@ def waiting_for_batch(state: LoopState, reason: str, *, now: Moment) -> list[Dra
 
 def _wait(state: LoopState, until: str | None, reason: str, *, now: Moment, on: str) -> list[Draft]:
     run = state.run
-    if run is None:
-        return []
+    assert run is not None, "only a run waits"
     usage = state.run_notes.known_usage
     return [
         state.draft(records.TurnWaiting(on=on, **state.turn_place), now=now),

@@ -233,6 +233,7 @@ export const WAITS: ReadonlyMap<string, string> = new Map([
   ["recovery", "needs a decision"],
   ["subagent", "waiting for subagents"],
   ["provider", "waiting for provider"],
+  ["batch", "waiting for a batch"],
   ["timer", "waiting for a timer"],
   ["budget", "waiting for budget"],
 ]);

@@ -293,6 +293,7 @@ export const ENGLISH = {
       recovery: "a decision about an interrupted call",
       subagent: "a subagent",
       provider: "the provider",
+      batch: "a batch of its provider",
       timer: "a timer",
       budget: "a budget",
     } as Readonly<Record<string, string>>,

@@ -38,7 +38,7 @@ from windlass_protocol import AskDecision, InputResponse, PolicyDecision
 
 _SOON: Final = "pay_soon"
 """The tool whose requests expire soon."""
-KINDS: Final = ("decision", "arguments", "texts", "recovery", "cancel", "expiry")
+KINDS: Final = ("decision", "arguments", "texts", "recovery", "cancel", "expiry", "subagent")
 _RACERS_MAX: Final = 3
 _PAUSES_S: Final = (0.0, 0.0, 0.002, 0.01, 0.03, 0.1)
 """How late a process may be: a run goes on within milliseconds of the first answer."""
@@ -74,7 +74,7 @@ def _racers(kind: str, number: int) -> list[Answer]:
                 {"option_id": "skip", "responder": "bob"},
                 {"option_id": "supply", "responder": "cat", "text": f'"supplied {number}"'},
             ]
-        case "expiry":
+        case "expiry" | "subagent":
             return [{"option_id": "approve", "responder": name} for name in ("ann", "bob")]
         case _:
             return [{"cancel": True, "responder": "ann"}, {"option_id": "approve", "responder": "bob"}]
@@ -108,10 +108,12 @@ def _agents(ledger: Path, *, is_held: bool) -> list[Agent]:
         "charger": call("charge", {}),
     }
     tools = [pay, pay_soon, charge, ask_question]
-    return [
-        Agent(name, model=ScriptedModel(by_history([first, say("done")])), tools=tools)
+    agents = [
+        Agent(name, model=ScriptedModel(by_history([first, say("done")])), tools=tools, description="Helps.")
         for name, first in script.items()
     ]
+    delegates = ScriptedModel(by_history([call("payer", {"message": "go"}), say("done")]))
+    return [*agents, Agent("boss", model=delegates, subagents=[agents[0]])]
 
 
 class _Hurried(RulesPolicy):
@@ -125,7 +127,7 @@ class _Hurried(RulesPolicy):
         return decision
 
 
-_AGENT: Final = {"texts": "asker", "recovery": "charger", "expiry": "hurrier"}
+_AGENT: Final = {"texts": "asker", "recovery": "charger", "expiry": "hurrier", "subagent": "boss"}
 """The agent of a kind of race; `payer` for the others."""
 
 
@@ -196,10 +198,11 @@ async def _obey(runtime: AgentRuntime, order: dict[str, Any], gate: _Gate) -> ob
             return await _give(runtime, order)
         case _:
             await runtime.handle(order["run"]).wait(_ANSWER_S)
-            records = await runtime.sessions.records(session_id, limit=1_000)
+            below = await runtime.sessions.descendants(session_id)
             return [
-                {"type": record.type, "data": record.data}
-                for record in records
+                {"session": name, "type": record.type, "data": record.data}
+                for name in (session_id, *(session.session_id for session in below))
+                for record in await runtime.sessions.records(name, limit=1_000)
                 if record.type in ("input.resolved", "approval.candidate", "action.result")
             ]
 
@@ -310,7 +313,8 @@ def _race(
 def judge(race: Mapping[str, Any], cents: Sequence[int]) -> list[str]:
     """Return the problems of a race; `cents` are the effects in the ledger."""
     told = list(zip(race["answers"], race["conflicts"], strict=True))
-    [resolution] = [
+    # The run of a subagent records how its request was settled, and the run that called it does, too.
+    [resolution, *_] = [
         resolution
         for record in race["records"]
         if record["type"] == "input.resolved"
@@ -392,7 +396,8 @@ def race_answers(
     problems: list[str] = []
     wins: dict[str, int] = {}
     for race in outcomes:
-        cents = [row["cents"] for row in rows if row["session"] == race["session"]]
+        sessions_of_race = {race["session"], *(record["session"] for record in race["records"])}
+        cents = [row["cents"] for row in rows if row["session"] in sessions_of_race]
         problems += judge(race, cents)
         for answer, conflict in zip(race["answers"], race["conflicts"], strict=True):
             label = f"{race['kind']} {answer['responder']}"

@@ -19,6 +19,7 @@ from windlass.code_mode import MontyInterpreter
 from windlass.code_mode.monty_helper import Plain, TooLarge
 from windlass.engine import programs
 from windlass.limits import (
+    ARGUMENT_VALUES_MAX,
     PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
     PROGRAM_SOURCE_CHARS_MAX,
@@ -118,10 +119,14 @@ def test_a_large_value_is_cut_for_the_model_and_whole_in_the_content_store() -> 
     assert data["contentRef"]["sizeBytes"] == PROGRAM_VALUE_CHARS_MAX + 2  # type: ignore[index]
 
 
-def test_calls_with_too_large_arguments_are_not_made_and_the_run_goes_on() -> None:
-    source = "import asyncio\nawait asyncio.gather(*[echo('a' * 100_000) for _ in range(10)])"
+@pytest.mark.parametrize(
+    ("argument", "limit"),
+    [("'a' * 100_000", PROGRAM_ARGUMENTS_BYTES_MAX), ("[[]] * 5_000", ARGUMENT_VALUES_MAX)],
+)
+def test_calls_with_too_large_arguments_are_not_made_and_the_run_goes_on(argument: str, limit: int) -> None:
+    source = f"import asyncio\nawait asyncio.gather(*[echo({argument}) for _ in range(10)])"
     events = play(run(coder(source, tools=[echo])))
-    assert f"a program may pass {PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits" in told(events)
+    assert f"a program may pass {limit:,} before it waits" in told(events)
     assert not [event for event in events if event.data.get("parentCallId")]
     assert "run.completed" in [event.type for event in events]
 

@@ -24,6 +24,7 @@ from tests.faults.rig import Trace, read_trace
 
 from tools.postgres import running_postgres
 from windlass import Agent, AgentRuntime, tool
+from windlass.agent.policy import RulesPolicy
 from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict
 from windlass.ports.inbox import Posted
@@ -31,12 +32,20 @@ from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
 from windlass.tools.question import ask_question
 from windlass_harness.loop.subagents import CANCEL
-from windlass_protocol import InputResponse
+from windlass_harness.policy import CallFacts, PolicySet
+from windlass_harness.times import ms_of
+from windlass_protocol import AskDecision, InputResponse, PolicyDecision
 
-KINDS: Final = ("decision", "arguments", "texts", "recovery", "cancel")
+_SOON: Final = "pay_soon"
+"""The tool whose requests expire soon."""
+KINDS: Final = ("decision", "arguments", "texts", "recovery", "cancel", "expiry", "subagent")
 _RACERS_MAX: Final = 3
 _PAUSES_S: Final = (0.0, 0.0, 0.002, 0.01, 0.03, 0.1)
 """How late a process may be: a run goes on within milliseconds of the first answer."""
+_EXPIRES_MS: Final = 1_500
+"""How long the requests of races with the clock stay open."""
+_AROUND_EXPIRY_S: Final = (-0.05, -0.01, -0.003, -0.001, 0.0, 0.001, 0.01, 0.05)
+"""When an answer is posted in these races: before or after the expiry of its request."""
 _ANSWER_S: Final = 300
 """A process that does not reply for so long hangs."""
 Answer = dict[str, Any]
@@ -65,6 +74,8 @@ def _racers(kind: str, number: int) -> list[Answer]:
                 {"option_id": "skip", "responder": "bob"},
                 {"option_id": "supply", "responder": "cat", "text": f'"supplied {number}"'},
             ]
+        case "expiry" | "subagent":
+            return [{"option_id": "approve", "responder": name} for name in ("ann", "bob")]
         case _:
             return [{"cancel": True, "responder": "ann"}, {"option_id": "approve", "responder": "bob"}]
 
@@ -84,15 +95,39 @@ def _agents(ledger: Path, *, is_held: bool) -> list[Agent]:
             await asyncio.Event().wait()
         return "charged"
 
+    @tool(name=_SOON, mode="external", description="Pay soon.")
+    async def pay_soon(cents: int, ctx: ToolContext) -> str:
+        trace.write(session=ctx.session_id, key=ctx.idempotency_key, cents=cents)
+        return f"paid {cents}"
+
     question = call("ask_question", {"prompt": "Which word?", "allow_freeform": True})
-    script = {"payer": call("pay", {"cents": 100}), "asker": question, "charger": call("charge", {})}
-    return [
-        Agent(name, model=ScriptedModel(by_history([first, say("done")])), tools=[pay, charge, ask_question])
+    script = {
+        "payer": call("pay", {"cents": 100}),
+        "hurrier": call(_SOON, {"cents": 100}),
+        "asker": question,
+        "charger": call("charge", {}),
+    }
+    tools = [pay, pay_soon, charge, ask_question]
+    agents = [
+        Agent(name, model=ScriptedModel(by_history([first, say("done")])), tools=tools, description="Helps.")
         for name, first in script.items()
     ]
+    delegates = ScriptedModel(by_history([call("payer", {"message": "go"}), say("done")]))
+    return [*agents, Agent("boss", model=delegates, subagents=[agents[0]])]
 
 
-_AGENT: Final = {"texts": "asker", "recovery": "charger"}
+class _Hurried(RulesPolicy):
+    """The usual policy; requests for one tool expire soon."""
+
+    def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        """Decide by the rules."""
+        decision = super().before(call, is_attended=is_attended)
+        if call.tool == _SOON and isinstance(decision, AskDecision):
+            return decision.model_copy(update={"expires_in_ms": _EXPIRES_MS})
+        return decision
+
+
+_AGENT: Final = {"texts": "asker", "recovery": "charger", "expiry": "hurrier", "subagent": "boss"}
 """The agent of a kind of race; `payer` for the others."""
 
 
@@ -101,7 +136,8 @@ _AGENT: Final = {"texts": "asker", "recovery": "charger"}
 
 async def _serve(address: str, ledger: Path, pipe: Connection, barriers: Mapping[int, Barrier]) -> None:
     agents = _agents(ledger, is_held=not barriers)
-    async with await AgentRuntime.open(address, agents=agents) as runtime:
+    policy = _Hurried(PolicySet())
+    async with await AgentRuntime.open(address, agents=agents, tool_policy=policy) as runtime:
         gate = _Gate(barriers)
         store = runtime.core.ports.store
         assert store is not None
@@ -110,6 +146,7 @@ async def _serve(address: str, ledger: Path, pipe: Connection, barriers: Mapping
         async def post(session_id: str, *, kind: str, **parts: Any) -> Posted:
             if kind in (ANSWER, CANCEL):
                 gate.pass_at("post")
+                await gate.wait_for_clock()
             return await write(session_id, kind=kind, **parts)
 
         store.post = post  # type: ignore[method-assign] - the processes meet here
@@ -130,8 +167,16 @@ class _Gate:
     pause_s: float = 0.0
     """How much later than the others this process goes on."""
 
+    at_s: float | None = None
+    """When this process posts its answer, in seconds since 1970."""
+
     def close(self, order: Mapping[str, Any]) -> None:
         self.racers, self.place, self.pause_s = order["racers"], order["place"], order["pause_s"]
+        self.at_s = order["at_s"]
+
+    async def wait_for_clock(self) -> None:
+        if self.at_s is not None:
+            await asyncio.sleep(self.at_s - time.time())
 
     def pass_at(self, place: str) -> None:
         if place == self.place:
@@ -153,17 +198,20 @@ async def _obey(runtime: AgentRuntime, order: dict[str, Any], gate: _Gate) -> ob
             return await _give(runtime, order)
         case _:
             await runtime.handle(order["run"]).wait(_ANSWER_S)
-            records = await runtime.sessions.records(session_id, limit=1_000)
+            below = await runtime.sessions.descendants(session_id)
             return [
-                {"type": record.type, "data": record.data}
-                for record in records
+                {"session": name, "type": record.type, "data": record.data}
+                for name in (session_id, *(session.session_id for session in below))
+                for record in await runtime.sessions.records(name, limit=1_000)
                 if record.type in ("input.resolved", "approval.candidate", "action.result")
             ]
 
 
-async def _first_request(runtime: AgentRuntime, run_id: str) -> str:
+async def _first_request(runtime: AgentRuntime, run_id: str) -> tuple[str, float | None]:
+    """Return the id of the request of a run, and when it expires, in seconds since 1970."""
     async for request in runtime.handle(run_id).requests():
-        return request.request_id
+        expires_at = request.data.expires_at
+        return request.request_id, None if expires_at is None else ms_of(expires_at) / 1_000
     raise AssertionError(f"run {run_id} ended without a request")
 
 
@@ -236,7 +284,7 @@ def _race(
 ) -> dict[str, Any]:
     racers, chance = _racers(kind, number), random.Random(seed + number)
     place = chance.choice(("call", "post", "post"))
-    request_id = offices[number % 2].do(do="find", session=session_id, run=run_id)
+    request_id, expires_s = offices[number % 2].do(do="find", session=session_id, run=run_id)
     running = list(zip(offices, racers, strict=False))
     for office, answer in running:
         office.ask(
@@ -247,13 +295,15 @@ def _race(
             answer=answer,
             racers=len(racers),
             place=place,
-            pause_s=chance.choice(_PAUSES_S),
+            pause_s=chance.choice(_PAUSES_S) if expires_s is None else 0.0,
+            at_s=None if expires_s is None else expires_s + chance.choice(_AROUND_EXPIRY_S),
         )
     conflicts = [office.reply() for office, _ in running]
     records = offices[0].do(do="end", session=session_id, run=run_id)
     return {
         "kind": kind,
         "session": session_id,
+        "request": request_id,
         "answers": racers,
         "conflicts": conflicts,
         "records": records,
@@ -263,18 +313,21 @@ def _race(
 def judge(race: Mapping[str, Any], cents: Sequence[int]) -> list[str]:
     """Return the problems of a race; `cents` are the effects in the ledger."""
     told = list(zip(race["answers"], race["conflicts"], strict=True))
-    [resolution] = [
+    # The run of a subagent records how its request was settled, and the run that called it does, too.
+    [resolution, *_] = [
         resolution
         for record in race["records"]
         if record["type"] == "input.resolved"
         for resolution in record["data"]["resolutions"]
+        # A person is asked again if a consent lapsed.
+        if resolution["requestId"] == race["request"]
     ]
     problems: list[str] = []
     won = [answer for answer, conflict in told if conflict is None and "cancel" not in answer]
     first = resolution.get("response")
     if first is None:
         problems += [f"told yes, but the request was {resolution['outcome']}: {answer}" for answer in won]
-        named: tuple[str, ...] = ("cancelled",)
+        named: tuple[str, ...] = (str(resolution["outcome"]),)
     else:
         if len(won) != 1:
             problems.append(f"{len(won)} answers were told yes")
@@ -284,7 +337,9 @@ def judge(race: Mapping[str, Any], cents: Sequence[int]) -> list[str]:
         named = tuple(str(first[name]) for name in ("optionId", "responder") if name in first)
         problems += _effects(race["kind"], recorded, race["records"], cents)
     for answer, conflict in told:
-        if conflict is not None and not all(name in conflict for name in named):
+        # An answer that waits in the inbox is named, although its request may expire before it is taken.
+        is_waiting = race["kind"] == "expiry" and conflict is not None and "the answer waits" in conflict
+        if conflict is not None and not is_waiting and not all(name in conflict for name in named):
             problems.append(f"{answer} was refused without the winner {named}: {conflict}")
     kept = [record["data"] for record in race["records"] if record["type"] == "approval.candidate"]
     for data in kept:
@@ -297,7 +352,8 @@ def judge(race: Mapping[str, Any], cents: Sequence[int]) -> list[str]:
 def _effects(kind: str, answer: Answer, records: Sequence[Any], cents: Sequence[int]) -> list[str]:
     """Return how the effects and the results differ from those of the answer that counts."""
     option_id, text = answer.get("option_id"), answer.get("text")
-    if kind == "cancel":
+    if kind in ("cancel", "expiry"):
+        # A consent lapses if the run is cancelled, or the request expires, before the call begins.
         return [] if list(cents) in ([], [100]) else [f"paid {cents}"]
     if kind == "recovery":
         expected = [0, 0] if option_id == "retry" else [0]
@@ -340,7 +396,8 @@ def race_answers(
     problems: list[str] = []
     wins: dict[str, int] = {}
     for race in outcomes:
-        cents = [row["cents"] for row in rows if row["session"] == race["session"]]
+        sessions_of_race = {race["session"], *(record["session"] for record in race["records"])}
+        cents = [row["cents"] for row in rows if row["session"] in sessions_of_race]
         problems += judge(race, cents)
         for answer, conflict in zip(race["answers"], race["conflicts"], strict=True):
             label = f"{race['kind']} {answer['responder']}"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.cpu import run_within
 
 from windlass_harness.redact import shapes
 from windlass_harness.redact.shapes import (
@@ -279,6 +280,60 @@ def test_a_seed_is_shorter_than_what_a_window_is_searched_beyond_its_end(shape: 
     for seed in shape.seeds:
         parser: Any = import_module("re._parser")
         assert parser.parse(seed).getwidth()[1] <= SEED_CHARS_MAX
+
+
+HOSTILE = """
+from windlass_harness.redact.shapes import mask_shapes
+for beginning in BEGINNINGS:
+    for end in ("", ".", "." + "b" * SIZE):
+        mask_shapes(beginning * (SIZE // len(beginning)) + end)
+"""
+
+
+@pytest.mark.parametrize(
+    "beginnings",
+    [
+        ["eyJ_", "eyJ-abcdefgh", "eyJa.", "sk.eyJ", "ops_eyJ", "tgp_v1_", "wandb_v1_0-"],
+        [
+            "-----BEGIN PRIVATE KEY-----",
+            "-----BEGIN ",
+            "Bearer ",
+            "Basic QUJD",
+            "Authorization: a ",
+            "Cookie: a=",
+        ],
+        [
+            "https://a:",
+            "http://a",
+            "-u a:",
+            "token=",
+            '"token":"',
+            "api_key=>",
+            "--password ",
+            "MTIz.",
+            "AC0:",
+        ],
+    ],
+)
+def test_the_time_for_a_hostile_text_grows_with_its_length(beginnings: list[str]) -> None:
+    # A megabyte takes less than a second, and would take minutes if each attempt looked at the rest of it.
+    run_within(40, HOSTILE.replace("SIZE", "1_000_000").replace("BEGINNINGS", repr(beginnings)))
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (f"{'eyJ_' * 9}.{'b' * 9}.c", "[redacted:jwt]"),
+        (f"a_b-{'eyJ_' * 9}.b.c d", "a_b-[redacted:jwt] d"),
+        (f"eyJ_eyJ-{'a' * 7}.b.c", "[redacted:jwt]"),
+        (f"eyJa_eyJ{'a' * 4}.b.c", "[redacted:jwt]"),
+        (f"aeyJ{'a' * 9}.b.c", f"aeyJ{'a' * 9}.b.c"),
+        (f"eyJ{'a' * 9}.b c.d.e", f"eyJ{'a' * 9}.b c.d.e"),
+        (f"x.eyJ{'a' * 9}.b.c", "x.[redacted:jwt]"),
+    ],
+)
+def test_a_jwt_begins_where_a_word_does_or_after_a_mark(text: str, masked: str) -> None:
+    assert mask_shapes(text) == masked
 
 
 @pytest.mark.parametrize("offset", [-600, -20, -3, 0, 3, 500])

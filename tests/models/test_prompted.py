@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from tests.cpu import run_within
 from tests.models.wire import HI, OPENAI, Collected, Reply, collect, play, serving
 
 from windlass import Agent, LLMMessage, LLMStreamChunk, tool
+from windlass.limits import ARGUMENT_VALUES_MAX, MODEL_TEXT_CHARS_MAX
 from windlass.models import ModelSettings, PromptedTools
 from windlass.models.messages import TurnCache
-from windlass.models.prompted import step_schema, take_words, write_prompt
+from windlass.models.prompted import BEGINNING_CHARS_MAX, step_schema, take_words, write_prompt
 from windlass.ports.model import ModelFault, ModelUnavailable
 from windlass.testing import Answer, ScriptedModel, say
 from windlass_protocol import JsonObject, RunStatus, ToolCall
@@ -106,6 +108,51 @@ def test_a_malformed_step_is_a_retryable_error(text: str) -> None:
         step(text)
     assert caught.value.fault is ModelFault.MALFORMED
     assert "Hello" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" " * (MODEL_TEXT_CHARS_MAX + 1), "the step is too large: limit 4,000,000 characters"),
+        (f'{{"tool": "look", "args": [{"[]," * ARGUMENT_VALUES_MAX}0]}}', "too many values: limit 50,000"),
+        ("[" * 40_000, "the step is not a JSON object"),
+    ],
+)
+def test_a_step_has_limits(text: str, words: str) -> None:
+    with pytest.raises(ModelUnavailable, match=words) as caught:
+        step(text, size=100_000)
+    assert caught.value.fault is ModelFault.MALFORMED
+
+
+HOSTILE = """
+import asyncio
+from windlass import LLMMessage
+from windlass.models.prompted import PromptedTools
+from windlass.ports.model import ModelUnavailable
+from windlass.testing import ScriptedModel, say
+
+async def main():
+    blanks = " " * 400_000
+    for text, size in [("```" + blanks, 4_096), (blanks, 2), ('{"final": "a"' + blanks, 2)]:
+        model = PromptedTools(ScriptedModel([say(text)], chunk_chars=size))
+        tools = [{"name": "bare", "description": "", "inputSchema": None}]
+        try:
+            async for _ in model.stream([LLMMessage("user", "Hi")], tools=tools):
+                pass
+        except ModelUnavailable:
+            pass
+
+asyncio.run(main())
+"""
+
+
+def test_the_time_for_an_endless_answer_grows_with_its_length() -> None:
+    run_within(40, HOSTILE)
+
+
+def test_words_after_a_long_beginning_are_shown_at_the_end() -> None:
+    long = f'{{"final"{" " * BEGINNING_CHARS_MAX}: "Done."}}'
+    assert step(long, size=7).text == "Done."
 
 
 def test_a_step_that_is_cut_off_is_none() -> None:

@@ -8,11 +8,17 @@ import pytest
 from tests.security.bank import DONE, Bank, codes, ended, machine, play, results
 
 from windlass import Agent, AgentRuntime, Budget, LLMMessage, LLMUsage, ToolFailed, tool
-from windlass.limits import ARGUMENT_BYTES_MAX, CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.limits import (
+    ARGUMENT_BYTES_MAX,
+    ARGUMENT_VALUES_MAX,
+    CONTENT_BYTES_MAX,
+    FAILED_CHARS_MAX,
+    TOOL_OUTPUT_CHARS_MAX,
+)
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, run_in_fake_time, say
 from windlass.testing.models import ScriptedCall
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
-from windlass_protocol import JsonObject, RunResult, ToolResult
+from windlass_protocol import JsonObject, JsonValue, RunResult, ToolResult
 
 
 @tool(mode="read")
@@ -166,6 +172,38 @@ def test_arguments_that_are_too_large_fail_the_call(size: int, chunk_chars: int 
 
     play(story())
     assert bank.paid == []
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize(
+    ("values", "code"), [(ARGUMENT_VALUES_MAX, None), (ARGUMENT_VALUES_MAX + 1, "invalid_arguments")]
+)
+@pytest.mark.parametrize("chunk_chars", [None, 100_000])
+def test_arguments_of_too_many_values_fail_the_call(
+    values: int, code: str | None, chunk_chars: int | None
+) -> None:
+    @tool(mode="read")
+    async def count(items: list[int]) -> int:
+        """Count."""
+        return len(items)
+
+    async def story() -> None:
+        # The object and the list are values, too.
+        items: list[JsonValue] = [0] * (values - 1)
+        arguments: JsonObject = {"items": items}
+        plain = arguments if chunk_chars is None else json.dumps(arguments)
+        model = ScriptedModel([call("count", plain), say("done")], chunk_chars=chunk_chars)
+        async with AgentRuntime.in_memory([Agent("counter", model=model, tools=[count])]) as runtime:
+            handle = await runtime.start_run("counter", "go")
+            assert await ended(handle) == "completed"
+            assert await codes(handle) == [code]
+            if code is not None:
+                assert (
+                    f"they are too large: {values:,} values, limit {ARGUMENT_VALUES_MAX:,};"
+                    in model.requests[1].messages[-1].content
+                )
+
+    play(story())
 
 
 @pytest.mark.promise("L1")

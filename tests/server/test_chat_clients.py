@@ -13,11 +13,12 @@ import pytest
 from tests.server.agui_client import AguiClient
 from tests.server.ai_client import AiClient
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, Server, eventually, payer, run, serving, talker
+from tests.server.rig import FAST, Server, ended, eventually, payer, run, serving, talker
 from tests.web.chat_agents import agents
 
-from windlass import Agent
-from windlass.testing import Answer, ScriptedModel, say
+from windlass import Agent, Rejected, ToolContext, tool
+from windlass.testing import Answer, ScriptedModel, call, fail, say
+from windlass_protocol import ErrorKind, RetryClass
 from windlass_server import Settings
 from windlass_server.chat import sessions
 from windlass_server.settings import THREAD_MESSAGES_MAX, Limits
@@ -444,5 +445,42 @@ def test_the_number_of_regenerations_of_a_chat_is_limited(
             frames(await client.post("/ai/talker/chat", json=chat("c", said("Hi."))))
             codes = [(await client.post("/ai/talker/chat", json=anew)).status_code for _ in range(3)]
             assert codes == [200, 200, 409]
+
+    run(main())
+
+
+@pytest.mark.parametrize("api", ["ai", "agui"])
+def test_a_chat_whose_run_failed_is_continued_and_its_payment_is_made_once(tmp_path: Path, api: str) -> None:
+    paid: list[str] = []
+
+    @tool(mode="safe_write", effect="once")
+    async def charge(ctx: ToolContext) -> str:
+        """Charge a card."""
+        paid.append(ctx.idempotency_key)
+        return "charged"
+
+    broken = Rejected("overloaded", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+    script = [call("charge"), fail(broken), say("It is charged."), say("Welcome.")]
+    teller = Agent("teller", model=ScriptedModel(script), tools=[charge])
+
+    def body(text: str, name: str) -> Json:
+        return chat("c", said(text, name)) if api == "ai" else agui("c", name, user(text, name))
+
+    async def main() -> None:
+        path = "/ai/teller/chat" if api == "ai" else "/agui/teller"
+        async with serving(tmp_path, [teller]) as server, server.client() as client:
+            frames(await client.post(path, json=body("Charge it.", "u1")))
+            (failed,) = (await client.get("/runs")).json()["runs"]
+            assert failed["status"] == "failed"
+            again = (await client.post(f"/runs/{failed['runId']}/retry", json={})).json()
+            await ended(client, again["runId"])
+            if api == "ai":
+                messages = (await client.get(f"{path}/c")).json()
+                texts = [part.get("text") for message in messages for part in message["parts"]]
+                assert "It is charged." in texts
+            frames(await client.post(path, json=body("Thanks.", "u2")))
+            history = (await client.get(f"/sessions/{failed['sessionId']}/history")).json()["messages"]
+            assert [one["content"] for one in history if one["role"] == "user"] == ["Charge it.", "Thanks."]
+            assert len(paid) == 1
 
     run(main())

@@ -1,5 +1,7 @@
 """Where the money of a run went, over HTTP: from the stream of a provider to what the inspector shows."""
 
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,12 @@ from tests.runtime.test_money import CACHED, CHAT, CLAUDE, CONVERSE, GEMINI, RES
 from tests.server.rig import ended, run, serving
 
 from windlass import Agent, LLMUsage, tool
+from windlass.catalog import reading
 from windlass.models import ModelSettings
 from windlass.parts import ModelPrice
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_harness.views.costs import RunCosts, fold_session_costs
+from windlass_protocol import JsonObject
 
 PROVIDERS = {
     "openai": (wire.OPENAI.make, "chat", "gpt-4o-2024-08-06", CHAT, 3_500),
@@ -92,3 +97,26 @@ def test_results_of_tools_and_lost_caches_are_in_the_costs_of_a_run(tmp_path: Pa
             assert (await client.get("/runs/unknown/costs")).status_code == 404
 
     run(main())
+
+
+def test_the_costs_of_a_run_are_folded_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def fold(entries: Iterable[tuple[str | None, str, JsonObject]]) -> dict[str, RunCosts]:
+        threads.append(threading.get_ident())
+        return fold_session_costs(entries)
+
+    monkeypatch.setattr(reading, "fold_session_costs", fold)
+
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hi"})).json()
+            await ended(client, begun["runId"])
+            costs = (await client.get(f"/runs/{begun['runId']}/costs")).json()
+            assert len(costs["steps"]) == 1
+
+    run(main())
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()], "the session may be long"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cpu import run_within
 from tests.toolbox.rig import Failed, play, tool_of, use
 
 from windlass.toolbox import Workspace, repository
@@ -412,3 +413,18 @@ def test_what_cannot_be_read_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "a" / ".git").symlink_to("loop")
     (tmp_path / "a" / "loop").symlink_to(".git")
     assert stray_place(os.path.join(root, "a"), root, is_secret) is None
+
+
+def test_the_time_for_hostile_settings_of_a_repository_grows_with_their_length(tmp_path: Path) -> None:
+    folder = tmp_path / ".git"
+    folder.mkdir()
+    for name in ("HEAD", "config", "config.worktree"):
+        (folder / name).write_text("\n" * 65_000)
+    (folder / "HEAD").write_text("ref: refs/heads/main")
+    for name in ("objects", "refs"):
+        (folder / name).mkdir()
+    program = (
+        "from windlass.toolbox.repository import stray_place\n"
+        f"assert stray_place({str(tmp_path)!r}, {str(tmp_path)!r}, lambda path: False) is None"
+    )
+    run_within(20, program)

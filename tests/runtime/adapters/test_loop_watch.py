@@ -71,6 +71,39 @@ def test_a_stall_is_counted_once_with_its_session_code_and_final_duration(
     ]
 
 
+def test_a_stall_that_goes_on_is_logged_before_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    logged: list[list[str]] = []
+
+    async def endless(watch: LoopThread) -> None:
+        watch.look()
+        for _ in range(45):
+            machine.stand_still(watch, 1.0)
+            logged.append([record.getMessage() for record in caplog.records])
+
+    async def story() -> None:
+        watch = await machine.watch()
+        for name in ("s1", "s2"):
+            await asyncio.create_task(endless(watch), name=f"windlass session {name}")
+            await turns()
+            watch.look()
+            await turns()
+
+    with caplog.at_level(logging.WARNING, logger="windlass.loop"):
+        play(story())
+    assert [len(messages) for messages in logged[:11]] == [0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2]
+    messages = [record.getMessage() for record in caplog.records]
+    for session_id, shown in (("s1", messages[:5]), ("s2", messages[5:])):
+        lasted = [message.partition(" ms")[0].rpartition(" ")[2] for message in shown]
+        assert lasted == ["5000", "10000", "20000", "40000", "45000"]
+        assert all("and still does" in message for message in shown[:4])
+        place = (
+            f"session {session_id}, task windlass session {session_id}, at {__name__}:Machine.stand_still:"
+        )
+        assert all(place in message for message in shown)
+    assert machine.counts.totals().count == 2
+
+
 @pytest.mark.parametrize(("seconds", "count"), [(STALL_S - 0.001, 0), (STALL_S, 1)])
 def test_a_delay_at_the_limit_is_a_stall(seconds: float, count: int) -> None:
     machine = Machine()

@@ -193,6 +193,9 @@ TIMEOUT_MS_MAX: Final = 86_400_000
 CONCURRENCY_MAX: Final = 1_024
 ARGUMENT_BYTES_MAX: Final = 524_288
 """Arguments of one call, as canonical JSON; half of a record."""
+ARGUMENT_VALUES_MAX: Final = 50_000
+"""Values of the arguments of one call, or of all calls that a program makes before it waits: a record of more
+holds up the event loop."""
 PROBLEMS_MAX: Final = 8
 """Argument problems of one call that are reported to the model."""
 PROBLEM_CHARS_MAX: Final = 300

@@ -686,7 +686,9 @@ SHAPES: Final = (
     Shape(
         ":jwt",
         ("yj[a-z0-9_-]{8}",),
-        r"(?<![A-Za-z0-9])()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
+        # One attempt for each run of letters: one for each `eyJ` in it would look at the rest of it again.
+        r"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]*+[.][A-Za-z0-9_-]*+[.])[A-Za-z0-9_-]*?(?<![A-Za-z0-9])"
+        r"()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
         None,
         starts_word=True,
     ),

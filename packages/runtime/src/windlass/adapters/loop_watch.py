@@ -7,7 +7,8 @@ counts the stall once it is over. The runtimes of a loop share one thread.
 Limits. A stall of less than 250 ms is not seen, one of up to 500 ms may be missed, and the duration is up to
 250 ms short: the loop was already busy when the signal was sent. A process that is stopped or
 starved by others is counted, too. A task that is sampled is the one that ran when the thread looked: of
-several that were slow in turn, one is named.
+several that were slow in turn, one is named. Code that keeps the interpreter to itself, such as a long match
+of `re`, keeps the thread from looking until it ends.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from windlass.ports.stalls import Stall, StallTotals
 
 STALL_S: Final = 0.25
 """The interval of signals, and the shortest delay of an answer that is a stall."""
+GOES_ON_S: Final = 5.0
+"""A stall that goes on is logged after this time, and whenever it has become twice as long."""
 LATEST_MAX: Final = 20
 """Stalls that are kept with their details."""
 _SESSION: Final = "windlass session "
@@ -104,6 +107,8 @@ class LoopThread:
         self._sent_s: float | None = None
         self._answered_s: float | None = None
         self._sample: tuple[str, str] | None = None
+        self._log_at_s = GOES_ON_S
+        """The duration at which the present stall is logged, if it goes on."""
 
     def start(self) -> None:
         """Begin to look, in a thread."""
@@ -120,12 +125,17 @@ class LoopThread:
             RuntimeError: the loop is closed.
         """
         if self._sent_s is not None and self._answered_s is None:
-            if self._sample is None and self._monotonic() - self._sent_s >= STALL_S:
+            late_s = self._monotonic() - self._sent_s
+            if self._sample is None and late_s >= STALL_S:
                 self._sample = self._sample_loop()
+            if late_s >= self._log_at_s:
+                self._log_at_s *= 2
+                self._log_stall(late_s)
             return
         if self._sent_s is not None and self._answered_s is not None:
             self._count(self._answered_s - self._sent_s)
         self._sample = self._answered_s = None
+        self._log_at_s = GOES_ON_S
         self._sent_s = self._monotonic()
         self._loop.call_soon_threadsafe(self._answer)
 
@@ -143,8 +153,18 @@ class LoopThread:
         if late_s < STALL_S:
             return
         task, code = self._sample or ("", "")
-        session_id = task.removeprefix(_SESSION) if task.startswith(_SESSION) else None
-        self._counts.add(Stall(round(late_s * 1_000), session_id, task, code))
+        self._counts.add(Stall(round(late_s * 1_000), _session_of(task), task, code))
+
+    def _log_stall(self, late_s: float) -> None:
+        """Log a stall that goes on: it may never end."""
+        task, code = self._sample_loop()
+        _LOG.error(
+            "the event loop has stood still for %d ms, and still does: session %s, task %s, at %s",
+            round(late_s * 1_000),
+            _session_of(task) or "-",
+            task or "-",
+            code or "-",
+        )
 
     def _sample_loop(self) -> tuple[str, str]:
         """Return the name of the task that the loop runs, and its code."""
@@ -152,6 +172,11 @@ class LoopThread:
         # The documented way to see another thread.
         frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
         return "" if task is None else task.get_name(), _code_of(frames.get(self._loop_thread))
+
+
+def _session_of(task: str) -> str | None:
+    """Return the session that a task drives, or performs effects of; None if it is another task."""
+    return task.removeprefix(_SESSION) if task.startswith(_SESSION) else None
 
 
 def _code_of(frame: FrameType | None) -> str:

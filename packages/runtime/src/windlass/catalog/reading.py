@@ -308,8 +308,13 @@ class ReadStep:
 async def costs_of(row: RunRow, journal: Journal) -> RunCosts:
     """Return where the money of a run went, as far as it is recorded."""
     entries = await _records(row, journal)
+    # Like the fold of a step, it is slow for a long session.
+    return await asyncio.to_thread(_fold_costs, entries, row.run_id)
+
+
+def _fold_costs(entries: Sequence[Record], run_id: str) -> RunCosts:
     costs_by_run = fold_session_costs((record.run_id, record.type, record.data) for record in entries)
-    return costs_by_run.get(row.run_id) or RunCosts()
+    return costs_by_run.get(run_id) or RunCosts()
 
 
 async def prompt_of(

@@ -24,6 +24,7 @@ from windlass.engine.masking import MaskedAnswer, mask_cut_text
 from windlass.errors import AgentError, Rejected, Unavailable, kind_of
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
+    ARGUMENT_VALUES_MAX,
     LIGHT_CHARS_MAX,
     MODEL_IDLE_TIMEOUT_MS,
     MODEL_PART_BYTES_MAX,
@@ -74,6 +75,7 @@ from windlass_protocol import (
     parse,
 )
 from windlass_protocol.bodies import Body
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.generated import records
 from windlass_protocol.unchecked import maker
@@ -334,18 +336,25 @@ def _name(name: str, redactor: Redactor) -> str:
 
 
 def _input(piece: _Piece) -> JsonValue:
-    if piece.canonical is not None:
-        return piece.arguments
     text = whole("".join(piece.text)) if piece.text else ""
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
-        return omitted_arguments(size)
+        return omitted_arguments(size, "characters")
+    raw = piece.canonical or text.encode()
+    if (
+        len(raw) > ARGUMENT_VALUES_MAX
+        and (count := count_values(raw, ARGUMENT_VALUES_MAX)) > ARGUMENT_VALUES_MAX
+    ):
+        piece.canonical = None
+        return omitted_arguments(count, "values")
+    if piece.canonical is not None:
+        return piece.arguments
     if piece.arguments is not None:
         return text
     if not text.strip():
         return {}
     try:
-        return parse(text.encode(), ARGUMENT_LIMITS)
+        return parse(raw, ARGUMENT_LIMITS)
     except CodecError:
         # A record cannot hold it as JSON; the argument check reports what is wrong with the text.
         return text

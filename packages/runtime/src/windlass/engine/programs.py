@@ -17,6 +17,7 @@ from windlass.engine.results import CallResults, failure_result
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError
 from windlass.limits import (
+    ARGUMENT_VALUES_MAX,
     PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_MEMORY_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
@@ -288,13 +289,12 @@ class Programs:
         refusal: str = "",
     ) -> ProgramPaused | ProgramEnded:
         """Return how far a program has come; `refusal` says why its variables are not kept."""
-        calls, size = await _call_requests(functions, binding, progress.calls)
+        calls, excess = await _call_requests(functions, binding, progress.calls)
         taken = len(effect.results)
-        if size > PROGRAM_ARGUMENTS_BYTES_MAX:
+        if excess is not None:
             message = (
-                f"The arguments of the last {len(calls)} calls have {size:,} bytes; a program may pass "
-                f"{PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits. None of these calls was made. Pass less, "
-                "or await some of the calls first."
+                f"The arguments of the last {len(calls)} calls have {excess} before it waits. None of these "
+                "calls was made. Pass less, or await some of the calls first."
             )
             return self._program_failure(effect, message)
         if progress.end is None:
@@ -493,13 +493,13 @@ def _read_result(raw: bytes) -> CallOutcome:
 
 async def _call_requests(
     functions: ProgramFunctions, binding: Binding, made: Sequence[ProgramCall]
-) -> tuple[tuple[RequestedCall, ...], int]:
-    """Return the calls of a program as requests, and the bytes of their arguments as JSON.
+) -> tuple[tuple[RequestedCall, ...], str | None]:
+    """Return the calls of a program as requests, and by what their arguments are too large, if they are.
 
     There may be thousands, more than the loop allows: others have their turn between them.
     """
     calls: list[RequestedCall] = []
-    size = 0
+    size = values = 0
     for number, call in enumerate(made, 1):
         tool_name, arguments = functions.call(call)
         tool = binding.tools.get(tool_name)
@@ -509,10 +509,17 @@ async def _call_requests(
         calls.append(
             RequestedCall("", tool_name, safe_arguments, subagent=tool_name if is_subagent else None)
         )
-        size += len(to_json(safe_arguments))
+        raw = to_json(safe_arguments)
+        size += len(raw)
+        values += count_values(raw, ARGUMENT_VALUES_MAX)
         if number % _CALLS_AT_ONCE == 0:
             await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
-    return tuple(calls), size
+    excess = None
+    if size > PROGRAM_ARGUMENTS_BYTES_MAX:
+        excess = f"{size:,} bytes; a program may pass {PROGRAM_ARGUMENTS_BYTES_MAX:,}"
+    elif values > ARGUMENT_VALUES_MAX:
+        excess = f"over {ARGUMENT_VALUES_MAX:,} values; a program may pass {ARGUMENT_VALUES_MAX:,}"
+    return tuple(calls), excess
 
 
 async def _unknown(

@@ -10,6 +10,7 @@ from typing import Final, Protocol, cast, runtime_checkable
 
 from pydantic_core import to_json
 
+from windlass.limits import ARGUMENT_VALUES_MAX, MODEL_TEXT_CHARS_MAX
 from windlass.models.errors import stream_error, truncation_error
 from windlass.models.messages import TurnCache, system_count
 from windlass.ports.model import (
@@ -22,6 +23,7 @@ from windlass.ports.model import (
     prices_of,
 )
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall
+from windlass_protocol.codec_scan import count_values
 
 FINAL: Final = "final"
 TOOL: Final = "tool"
@@ -112,8 +114,10 @@ def _json(value: JsonValue) -> str:
     return to_json(value).decode()
 
 
-_FINAL_BEGINS: Final = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"')
-_FENCED: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+_FENCE: Final = "```"
+_FINAL_BEGINS: Final = re.compile(r'(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"')
+BEGINNING_CHARS_MAX: Final = 200
+"""Characters before the words of a final answer; an answer with more is shown at its end."""
 _ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _CALLS: Final = attrgetter("tool_calls")
 _FIRST_HALF: Final = re.compile(r"\\u[dD][89abAB]..")
@@ -224,20 +228,30 @@ class _Step:
     """One answer while it is streamed."""
 
     def __init__(self) -> None:
-        self._text = ""
-        self._at = -1
-        """End of the streamed part of the final answer; -1 before it starts."""
+        self._pieces: list[str] = []
+        self._size = 0
+        self._begun: bool | None = False
+        """Whether the words of a final answer have begun; None if there are no more."""
+        self._rest = ""
+        """What was not shown of the end of the text."""
         self._shown = 0
         self._usage: LLMUsage | None = None
         self._finish: FinishReason | str | None = None
 
     def take(self, chunk: LLMStreamChunk) -> LLMStreamChunk | None:
-        """Take a chunk of the model; return the part of the final answer in it."""
+        """Take a chunk of the model; return the part of the final answer in it.
+
+        Raises:
+            Unavailable: the answer is too large.
+        """
         self._usage = chunk.usage or self._usage
         self._finish = chunk.finish_reason or self._finish
         if chunk.content_delta:
-            self._text += chunk.content_delta
-        answer_part = self._words() if chunk.content_delta else ""
+            self._pieces.append(chunk.content_delta)
+            self._size += len(chunk.content_delta)
+            if self._size > MODEL_TEXT_CHARS_MAX:
+                raise stream_error(f"the step is too large: limit {MODEL_TEXT_CHARS_MAX:,} characters")
+        answer_part = self._words(chunk.content_delta) if chunk.content_delta else ""
         if not answer_part and not chunk.reasoning_delta:
             return None
         return LLMStreamChunk(content_delta=answer_part or None, reasoning_delta=chunk.reasoning_delta)
@@ -266,34 +280,43 @@ class _Step:
         return [LLMStreamChunk(tool_call_delta=call), finish]
 
     def _parse_step(self) -> JsonObject:
-        fenced = _FENCED.fullmatch(self._text)
+        text = "".join(self._pieces).strip()
+        if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
+            text = text[len(_FENCE) : -len(_FENCE)].removeprefix("json")
+        if count_values(text.encode("utf-8", "replace"), ARGUMENT_VALUES_MAX) > ARGUMENT_VALUES_MAX:
+            raise stream_error(f"the step has too many values: limit {ARGUMENT_VALUES_MAX:,}")
         step: object = None
         try:
-            step = json.loads(fenced[1] if fenced else self._text)
-        except ValueError:
+            step = json.loads(text)
+        except (ValueError, RecursionError):
             step = None
         if not isinstance(step, dict):
             raise stream_error("the step is not a JSON object")
         return cast(JsonObject, step)
 
-    def _words(self) -> str:
+    def _words(self, piece: str) -> str:
         """Return the new part of the final answer, as far as it can be decoded."""
-        if self._at < 0:
-            begins = _FINAL_BEGINS.match(self._text)
+        if self._begun is None:
+            return ""
+        self._rest += piece
+        if not self._begun:
+            self._rest = self._rest.lstrip()
+            begins = _FINAL_BEGINS.match(self._rest)
             if begins is None:
+                self._begun = None if len(self._rest) > BEGINNING_CHARS_MAX else False
                 return ""
-            self._at = begins.end()
-        start, at = self._at, self._at
-        while at < len(self._text) and self._text[at] != '"':
-            if self._text[at] != "\\":
+            self._begun, self._rest = True, self._rest[begins.end() :]
+        text, at = self._rest, 0
+        while at < len(text) and text[at] != '"':
+            if text[at] != "\\":
                 at += 1
                 continue
-            escape = _ESCAPE.match(self._text, at)
-            if escape is None or _is_half(escape[0], self._text, escape.end()):
+            escape = _ESCAPE.match(text, at)
+            if escape is None or _is_half(escape[0], text, escape.end()):
                 break
             at = escape.end()
-        self._at = at
-        part = _unescape(self._text[start:at])
+        self._begun, self._rest = None if text.startswith('"', at) else True, text[at:]
+        part = _unescape(text[:at])
         self._shown += len(part)
         return part
 

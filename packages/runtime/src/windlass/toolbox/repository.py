@@ -21,7 +21,7 @@ _NOT_READ: Final = frozenset({"hooks", "lfs"})
 """Folders in `.git` of which safe reads use nothing."""
 ENTRIES_MAX: Final = 200_000
 """Files and folders of one repository that are looked at."""
-_SETTING: Final = re.compile(r"(?im)(?:^|\])\s*(?:worktree|refstorage)[ \t]*=(?:.*://)?(.*)$")
+_SETTING: Final = re.compile(r"(?im)(?:^|\])[^\S\n]*(?:worktree|refstorage)[ \t]*=(?:.*://)?(.*)$")
 """Where the files are, and, since git 2.54, the references."""
 _INCLUDE: Final = re.compile(r"(?i)\[\s*include")
 _HEAD: Final = re.compile(r"ref:\s*refs/|[0-9a-f]{40}")

@@ -15,7 +15,7 @@ from hashlib import sha256
 from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
 from traceback import format_exception_only
-from typing import Final, TypeVar, cast
+from typing import Final, Literal, TypeVar, cast
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -24,6 +24,7 @@ from windlass.errors import Rejected, is_for_us
 from windlass.json_value import JsonForm, NoJsonForm
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
+    ARGUMENT_VALUES_MAX,
     FAILED_CHARS_MAX,
     FAILURE_CHARS_MAX,
     LIGHT_CHARS_MAX,
@@ -57,7 +58,11 @@ from windlass_protocol.limits import ERROR_COUNTED_MAX, FREE_LEVELS_MAX
 from windlass_protocol.unchecked import maker
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
-_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
+_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) (characters|values), which are too many to be kept\)")
+_OMITTED_LIMITS: Final = {
+    "characters": f"{ARGUMENT_BYTES_MAX:,} bytes",
+    "values": f"{ARGUMENT_VALUES_MAX:,}",
+}
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _RESULT: Final = JsonForm(unknown="refuse")
@@ -93,9 +98,9 @@ class Arguments:
 Mask = Callable[[str], str]
 
 
-def omitted_arguments(size: int) -> str:
+def omitted_arguments(count: int, unit: Literal["characters", "values"]) -> str:
     """Return the text that a record holds in place of arguments that are too large. It never changes."""
-    return f"(arguments of {size:,} characters, which are too many to be kept)"
+    return f"(arguments of {count:,} {unit}, which are too many to be kept)"
 
 
 def arguments_of(
@@ -112,7 +117,7 @@ def arguments_of(
     """
     omitted = _OMITTED.fullmatch(raw) if isinstance(raw, str) else None
     if omitted is not None:
-        size = f"{omitted[1]} characters, limit {ARGUMENT_BYTES_MAX:,} bytes"
+        size = f"{omitted[1]} {omitted[2]}, limit {_OMITTED_LIMITS[omitted[2]]}"
         raise _refusal(tool, [f"they are too large: {size}; send less, or in several calls"])
     try:
         value = parse(raw, ARGUMENT_LIMITS) if isinstance(raw, str) else raw

@@ -567,7 +567,7 @@ export interface FeedsSessionQuery {
   readonly after?: string | undefined;
   /** False ends the stream at the present end of the journal. By default true. */
   readonly follow?: boolean | undefined;
-  /** By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`. */
+  /** By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`; with `shape=eve`, lines unless it names `text/event-stream`. */
   readonly format?: "sse" | "ndjson" | undefined;
   /** `steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`; `eve`, for sessions, sends the events of eve 0.13.8 in its order. By default "events". */
   readonly shape?: "events" | "steerable" | "eve" | undefined;

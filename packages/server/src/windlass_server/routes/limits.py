@@ -9,7 +9,7 @@ import windlass_protocol as wire
 from windlass.errors import UnknownName
 from windlass.parts import SpendLimit
 from windlass_protocol import LimitInfo, LimitList
-from windlass_server.models import NewLimit
+from windlass_server.generated.bodies import NewLimit
 from windlass_server.openapi import answers, body_example
 from windlass_server.problems import not_found
 from windlass_server.requests import PREFIX, CallerDep, reply
@@ -37,13 +37,9 @@ _EXAMPLE: Final[dict[str, JsonValue]] = {
     "/limits",
     response_model=LimitList,
     responses=answers(200, {"limits": [_EXAMPLE]}),
-    summary="What is left of the limits",
 )
 async def list_limits(caller: CallerDep) -> Response:
-    """Return the limits that your runs count for, with what is left of them now.
-
-    An operator gets all limits of the tenant.
-    """
+    """Return the limits that your runs count for, with what is left of them now."""
     owner = None if caller.principal.is_operator else caller.principal.user
     return reply(LimitList(limits=await caller.tenant.runtime.sessions.limits.infos(owner=owner)))
 
@@ -51,8 +47,7 @@ async def list_limits(caller: CallerDep) -> Response:
 @router.post(
     "/limits",
     response_model=LimitInfo,
-    responses=answers(200, _EXAMPLE, 404, 409, has_body=True),
-    summary="Set a limit",
+    responses=answers(200, _EXAMPLE),
 )
 async def put(
     *,
@@ -65,11 +60,7 @@ async def put(
         ),
     ],
 ) -> Response:
-    """Set a limit, or replace the one with this name; for operators only.
-
-    It holds in every process of the fleet within two seconds. What was spent of a limit with the same name in
-    the same period counts.
-    """
+    """Set a limit, or replace the one with this name; for operators only."""
     values = {name: getattr(body, name) for name in wire.NewLimit.model_fields}
     limit = SpendLimit(**{name: value for name, value in values.items() if value is not None})
     return reply(await caller.tenant.runtime.sessions.limits.set(limit))
@@ -78,8 +69,7 @@ async def put(
 @router.delete(
     "/limits/{limit_name}",
     response_model=LimitInfo,
-    responses=answers(200, _EXAMPLE, 404),
-    summary="Remove a limit",
+    responses=answers(200, _EXAMPLE),
 )
 async def delete(
     caller: CallerDep, limit_name: Annotated[str, Path(description="A limit.", examples=["house"])]

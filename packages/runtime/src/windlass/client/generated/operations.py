@@ -1030,7 +1030,7 @@ class FeedsOperations(OperationGroup):
             after: The `id` of the last event that was received; from the beginning when left out.
             follow: False ends the stream at the present end of the journal. Yes by default.
             format: By default `Accept` decides: Server-Sent Events unless it names
-                `application/x-ndjson`.
+                `application/x-ndjson`; with `shape=eve`, lines unless it names `text/event-stream`.
             shape: `steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`;
                 `eve`, for sessions, sends the events of eve 0.13.8 in its order. `events` by default.
             deltas: Only with `shape=events`: `slim` leaves out of a text delta what it shares with the

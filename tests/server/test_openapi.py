@@ -88,6 +88,11 @@ def test_operations_have_the_ids_and_groups_of_the_clients() -> None:
     assert [tag["name"] for tag in DOCUMENT["tags"]] == list(SPEC_FILE["groups"])
 
 
+def test_every_list_has_pages_but_those_of_what_the_program_registers() -> None:
+    lists = {name for name in SPEC if name.endswith(".list")}
+    assert {name for name in lists if "items" not in SPEC[name]} == {"agents.list", "tools.list"}
+
+
 FREE = ("agui.", "ai.", "eve.")
 """Operations with the bodies and answers of other protocols."""
 

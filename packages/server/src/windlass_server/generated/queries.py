@@ -76,14 +76,13 @@ class SessionsSafePointsQuery(WireModel):
     limit: Annotated[int, Field(ge=1, le=9999, description="Points per response.")] = 1000
 
 
-class AgentSessionsListQuery(WireModel):
+class AgentSessionsListQuery(PageQuery):
     """The query of `agentSessions.list`."""
 
     chat_id: Annotated[
         str | None, Field(min_length=1, max_length=512, description="Sessions of this chat.")
     ] = None
     active_only: Annotated[bool, Field(description="Leave out sessions that have ended.")] = False
-    limit: Annotated[int, Field(ge=1, le=200, description="The newest sessions.")] = 50
 
 
 class RunsListQuery(PageQuery):

@@ -494,7 +494,7 @@ OPERATIONS: Final = (
         who="user",
         summary="What is left of the limits",
         doc="Return the limits that your runs count for, with what is left of them now.\n\nAn operator gets all limits of the tenant.",
-        problems=(),
+        problems=(400,),
     ),
     ServerOperation(
         "limits.put",

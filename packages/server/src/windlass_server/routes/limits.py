@@ -12,7 +12,7 @@ from windlass_protocol import LimitInfo, LimitList
 from windlass_server.generated.bodies import NewLimit
 from windlass_server.openapi import answers, body_example
 from windlass_server.problems import not_found
-from windlass_server.requests import PREFIX, CallerDep, reply
+from windlass_server.requests import PREFIX, CallerDep, PageDep, page_of, reply
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["limits"], route_class=Route)
@@ -38,10 +38,12 @@ _EXAMPLE: Final[dict[str, JsonValue]] = {
     response_model=LimitList,
     responses=answers(200, {"limits": [_EXAMPLE]}),
 )
-async def list_limits(caller: CallerDep) -> Response:
+async def list_limits(caller: CallerDep, query: PageDep) -> Response:
     """Return the limits that your runs count for, with what is left of them now."""
     owner = None if caller.principal.is_operator else caller.principal.user
-    return reply(LimitList(limits=await caller.tenant.runtime.sessions.limits.infos(owner=owner)))
+    infos = await caller.tenant.runtime.sessions.limits.infos(owner=owner)
+    page = page_of(infos, query, name=lambda info: f"{info.name}\n{info.subject or ''}")
+    return reply(LimitList(limits=page.items, next=page.next))
 
 
 @router.post(

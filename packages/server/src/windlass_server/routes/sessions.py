@@ -345,9 +345,10 @@ async def list_agent_sessions(
         owner=caller.principal.user,
         chat_id=query.chat_id,
         active_only=query.active_only,
+        after=query.after,
         limit=query.limit,
     )
-    return reply(AgentSessionList(sessions=tuple(page)))
+    return reply(AgentSessionList(sessions=page.items, next=page.next))
 
 
 @catalogue.get(

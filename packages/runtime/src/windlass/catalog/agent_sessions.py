@@ -243,8 +243,8 @@ class AgentSessions:
         wanted_user, wanted_chat = name_of(user_id, "user_id"), name_of(chat_id, "chat_id")
         sessions: list[AgentSession] = []
         while True:
-            wanted = min(PAGE_ITEMS_MAX, most - len(sessions))
-            page = await self._sessions.list(after=after, limit=wanted, owner=owner)
+            page_limit = min(PAGE_ITEMS_MAX, most - len(sessions))
+            page = await self._sessions.list(after=after, limit=page_limit, owner=owner)
             for info in page.items:
                 facts = await self.facts(info.session_id)
                 if not facts and await self._is_unnamed(info.session_id):

@@ -11,7 +11,9 @@ from windlass.client import Client
 from windlass_cli.backend import Command, runtime_options
 from windlass_cli.output import CommandError
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
-from windlass_server.settings import OPTIONS, Settings
+from windlass_server.app import main as serve
+from windlass_server.options import OPTIONS, Setting, read_names, read_text
+from windlass_server.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -268,8 +270,25 @@ def _unsent(client: Client) -> None:
     raise CommandError("it would be sent")
 
 
-def test_every_option_of_the_server_is_a_setting_of_the_command_with_the_same_default() -> None:
-    found = {
-        one.key.removeprefix("server."): one.default for one in SETTINGS if one.key.startswith("server.")
-    }
-    assert found == {option.name: option.default for option in OPTIONS}
+def test_the_command_and_the_server_read_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuple(setting for setting in SETTINGS if setting.key.startswith("server.")) == OPTIONS
+    with pytest.raises(SystemExit):
+        serve(["--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    for option in OPTIONS:
+        assert f"{option.option} {option.form}" in words
+    values = load_settings({}, {}, file=None)
+    texts = {option.name: values.text(option.key) for option in OPTIONS}
+    assert Settings.read(texts) == Settings.read({}) == Settings()
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS if option.read not in (read_text, read_names)]
+)
+def test_the_command_and_the_server_refuse_a_value_with_the_same_words(option: Setting) -> None:
+    with pytest.raises(CommandError) as by_command:
+        load_settings({}, {option.variable: "?"}, file=None)
+    with pytest.raises(Rejected) as by_server:
+        Settings.read({option.name: "?"})
+    words = str(by_command.value).removeprefix("server.").replace(" must be ", " is ")
+    assert words == by_server.value.message

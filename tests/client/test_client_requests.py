@@ -114,7 +114,7 @@ def test_a_session_is_created_with_its_chat_scenario_project_and_stage(tmp_path:
             found = await client.agent_sessions.get(empty.session_id)
             assert (found.chat_id, found.current_stage, found.scenario) == ("chat-7", "PLANNING", "travel")
             assert (found.stage_data, found.project_id) == ({"city": "Oslo"}, "p1")
-            assert (await client.agent_sessions.list(chat_id="chat-7")).sessions == (found,)
+            assert (await client.agent_sessions.list(chat_id="chat-7")).items == (found,)
             begun = await client.sessions.create("Pay.", chat_id="chat-8")
             assert (await client.agent_sessions.get(begun.session_id)).chat_id == "chat-8"
 
@@ -146,11 +146,13 @@ def test_the_stage_of_a_session_is_read_changed_and_listed(tmp_path: Path) -> No
             assert (again.current_stage, again.next_stage) == ("PAYING", None)
             ended = await client.sessions.create("leave it")
             await reached(client, ended.run_id, "run.completed")
-            listed = (await client.agent_sessions.list()).sessions
+            listed = (await client.agent_sessions.list()).items
             assert [one.session_id for one in listed] == [ended.session_id, begun.session_id]
-            assert (await client.agent_sessions.list(limit=1)).sessions == listed[:1]
-            assert (await client.agent_sessions.list(active_only=True)).sessions == listed[1:]
-            assert (await client.agent_sessions.list(chat_id=ended.session_id)).sessions == listed[:1]
+            first = await client.agent_sessions.list(limit=1)
+            assert first.items == listed[:1]
+            assert (await client.agent_sessions.list(limit=1, after=first.next)).items == listed[1:]
+            assert (await client.agent_sessions.list(active_only=True)).items == listed[1:]
+            assert (await client.agent_sessions.list(chat_id=ended.session_id)).items == listed[:1]
             with pytest.raises(NotFound):
                 await client.agent_sessions.get("nothing")
             with pytest.raises(Rejected, match="currentStage"):

@@ -56,3 +56,10 @@ def test_only_jobs_that_publish_or_attest_may_prove_who_they_are() -> None:
     for name in ("pypi", "npm", "page"):
         assert not [step for step in steps_of(jobs[name]) if "checkout" in step.get("uses", "")]
     assert {"build"} <= {*jobs["pypi"]["needs"]} & {*jobs["npm"]["needs"]}
+
+
+def test_owned_paths_exist() -> None:
+    lines = (ROOT / ".github/CODEOWNERS").read_text("utf-8").splitlines()
+    paths = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    assert paths
+    assert [path for path in paths if not (ROOT / path.lstrip("/")).exists()] == []

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -108,7 +109,7 @@ def test_an_event_is_durable_before_a_hook_gets_it(tmp_path: Path) -> None:
 
     @on_event("*", timeout_ms=PATIENT_MS)
     def read(event: Event) -> None:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as other:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as other:
             (last,) = other.execute("SELECT last_seq FROM sessions WHERE session_id = 's'").fetchone()
         found.append(event.seq is not None and last >= event.seq)
 
@@ -327,7 +328,7 @@ def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
         agent = agent_of(script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
             await until(await runtime.start_run(agent, "go", run_id="r1", session_id="s"), "run.waiting")
-        with sqlite3.connect(path) as other:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
             # The package that the run is bound to.
             other.execute("DELETE FROM contents")
         changed = Agent("shop", model=agent.model, instructions="New.", hooks=[watch(seen)])
@@ -362,9 +363,9 @@ def test_a_run_does_not_wait_for_its_event_hooks_and_a_runtime_passes_the_rest_b
         await ran(runtime, agent)
         shown = await stored(runtime)
         assert seen == []
-        closing = asyncio.create_task(runtime.aclose())
+        close_task = asyncio.create_task(runtime.aclose())
         asyncio.get_running_loop().call_soon(gate.set)
-        await closing
+        await close_task
         return shown
 
     assert seen == play(story())
@@ -667,10 +668,10 @@ def test_a_runtime_that_is_closed_in_a_run_passes_all_that_was_recorded_of_it(tm
         runtime = await AgentRuntime.open(tmp_path / "a.db", agents=[agent])
         await runtime.start_run(agent, "go", run_id="r1", session_id="s")
         await begun.wait()
-        closing = asyncio.create_task(runtime.aclose())
+        close_task = asyncio.create_task(runtime.aclose())
         asyncio.get_running_loop().call_soon(is_closing.set)
-        await closing
-        with sqlite3.connect(tmp_path / "a.db") as other:
+        await close_task
+        with closing(sqlite3.connect(tmp_path / "a.db")) as other:
             (last,) = other.execute("SELECT last_seq FROM sessions WHERE session_id = 's'").fetchone()
         return last
 

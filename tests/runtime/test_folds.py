@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -475,7 +476,7 @@ def test_a_run_that_ended_is_read_whole_if_the_mark_of_its_end_is_lost(tmp_path:
         store = await SqliteStore.open(tmp_path / "a.db")
         ended = steps(0, 2, Journal().begin()).add("run.completed", {"runId": "r1", "output": "done"}).records
         await append(store, await claim(store), ended, 0)
-        with sqlite3.connect(tmp_path / "a.db") as file:
+        with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as file:
             file.execute("UPDATE appends SET milestone = 0")
         run = await JournalFolds(store).run(replace(ROW, status=RunStatus.COMPLETED))
         assert run is not None

@@ -10,7 +10,7 @@ from tests.server.rig import ended, run, serving, talker
 from tools.files import ROOT
 from windlass.catalog import RunInfo
 from windlass_protocol import RunRow, RunStatus, Usage
-from windlass_server.models import PageQuery
+from windlass_server.generated.queries import PageQuery
 from windlass_server.problems import Problem
 from windlass_server.requests import body_of, page_of
 

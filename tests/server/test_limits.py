@@ -42,6 +42,9 @@ def test_an_operator_sets_limits_and_people_see_what_is_left_for_them(tmp_path: 
                 {**RUNS, "timezone": "UTC"},
             ]
             assert (await operator.get("/limits")).json()["limits"] == [used, runs]
+            first = (await operator.get("/limits", params={"limit": 1})).json()
+            second = await operator.get("/limits", params={"limit": 1, "after": first["next"]})
+            assert (first["limits"], second.json()) == ([used], {"limits": [runs]})
             assert (await rival.get("/limits")).json()["limits"] == []
             tight = {**PEOPLE, "maxTokens": used["tokens"]}
             assert (await operator.post("/limits", json=tight)).status_code == 200

@@ -33,6 +33,12 @@ OPERATIONS = [
     for path, item in DOCUMENT["paths"].items()
     for method, operation in item.items()
 ]
+SPEC_FILE: dict[str, Any] = json.loads(Path("spec/operations.json").read_text("utf-8"))
+SPEC: dict[str, dict[str, Any]] = {
+    f"{group}.{name}": operation
+    for group, body in SPEC_FILE["groups"].items()
+    for name, operation in body["operations"].items()
+}
 IDS = [f"{method} {path}" for method, path, _ in OPERATIONS]
 
 
@@ -75,13 +81,46 @@ def test_every_route_has_words_examples_and_its_problems(
 
 
 def test_operations_have_the_ids_and_groups_of_the_clients() -> None:
-    spec = json.loads(Path("spec/operations.json").read_text("utf-8"))
-    ids = {f"{group}.{name}" for group, body in spec["groups"].items() for name in body["operations"]}
-    assert {operation["operationId"] for _, _, operation in OPERATIONS} == ids
+    assert {operation["operationId"] for _, _, operation in OPERATIONS} == SPEC.keys()
     assert all(
         operation["tags"] == [operation["operationId"].split(".")[0]] for _, _, operation in OPERATIONS
     )
-    assert [tag["name"] for tag in DOCUMENT["tags"]] == list(spec["groups"])
+    assert [tag["name"] for tag in DOCUMENT["tags"]] == list(SPEC_FILE["groups"])
+
+
+def test_every_list_has_pages_but_those_of_what_the_program_registers() -> None:
+    lists = {name for name in SPEC if name.endswith(".list")}
+    assert {name for name in lists if "items" not in SPEC[name]} == {"agents.list", "tools.list"}
+
+
+FREE = ("agui.", "ai.", "eve.")
+"""Operations with the bodies and answers of other protocols."""
+
+
+@pytest.mark.parametrize("operation", [operation for _, _, operation in OPERATIONS], ids=IDS)
+def test_a_route_says_what_the_specification_says(operation: dict[str, Any]) -> None:
+    spec = SPEC[operation["operationId"]]
+    assert (operation["summary"], operation["description"]) == (spec["summary"], spec["description"])
+    query: dict[str, dict[str, str]] = {**spec.get("query", {})}
+    if "items" in spec:
+        query |= SPEC_FILE["page"]
+    parameters = [item for item in operation.get("parameters", ()) if item["in"] == "query"]
+    assert {item["name"]: item["description"] for item in parameters} == {
+        name: rules["description"] for name, rules in query.items()
+    }
+    answer = operation["responses"][str(spec["status"])]
+    assert {int(status) for status in operation["responses"]} >= {spec["status"], *spec.get("problems", ())}
+    if operation["operationId"].startswith(FREE):
+        return
+    names = {_definition(content.get("schema", {})) for content in answer["content"].values()}
+    assert names == {spec.get("answer", "")}
+    if "body" in spec:
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        assert _definition(schema.get("anyOf", [schema])[0]) == spec["body"]
+
+
+def _definition(schema: dict[str, str]) -> str:
+    return schema.get("$ref", "").rpartition("/")[2]
 
 
 def test_schemas_are_used_and_require_their_constants() -> None:
@@ -93,11 +132,9 @@ def test_schemas_are_used_and_require_their_constants() -> None:
 
 
 def test_writing_routes_document_their_key() -> None:
-    spec = json.loads(Path("spec/operations.json").read_text("utf-8"))
     takes_key = {
         (operation["method"].lower(), re.sub(r"\{\w+\}", "{}", operation["path"]))
-        for group in spec["groups"].values()
-        for operation in group["operations"].values()
+        for operation in SPEC.values()
         if operation.get("repeat") in ("keyed", "derived")
     }
     documented: set[tuple[str, str]] = set()

@@ -92,10 +92,10 @@ class Group:
 
 def load_operations(folder: Path, spec: Spec) -> tuple[Group, ...]:
     """Return the groups of operations; raises SpecError that names the place."""
-    raw = cast(dict[str, Json], json.loads((folder / FILE).read_text("utf-8")))
+    raw = _read(folder)
     check_keywords(raw, FILE, "title", "description", "ids", "page", "groups")
     ids = {name: _parameter(name, body, f"ids.{name}") for name, body in _objects(raw, "ids").items()}
-    page = tuple(_parameter(name, body, f"page.{name}") for name, body in _objects(raw, "page").items())
+    page = load_page(folder)
     groups = tuple(_group(name, body, ids, page) for name, body in _objects(raw, "groups").items())
     seen: dict[tuple[str, str], str] = {}
     for operation in (operation for group in groups for operation in group.operations):
@@ -107,6 +107,17 @@ def load_operations(folder: Path, spec: Spec) -> tuple[Group, ...]:
             raise SpecError(f"{operation.id}: {seen[route]} has the same method and path")
         seen[route] = operation.id
     return groups
+
+
+def load_page(folder: Path) -> tuple[Parameter, ...]:
+    """Return the query that every list has."""
+    return tuple(
+        _parameter(name, body, f"page.{name}") for name, body in _objects(_read(folder), "page").items()
+    )
+
+
+def _read(folder: Path) -> dict[str, Json]:
+    return cast(dict[str, Json], json.loads((folder / FILE).read_text("utf-8")))
 
 
 def _objects(raw: Schema, name: str) -> dict[str, Schema]:

@@ -21,8 +21,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 async def listed(runtime: AgentRuntime, **filters: str | bool | int) -> list[str]:
-    found = await runtime.sessions.agent_sessions.list(**filters)  # pyright: ignore[reportArgumentType] - filters by name
-    return [session.session_id for session in found]
+    page = await runtime.sessions.agent_sessions.list(**filters)  # pyright: ignore[reportArgumentType] - filters by name
+    return [session.session_id for session in page.items]
 
 
 def test_a_session_without_a_run_is_journaled_listed_and_the_first_run_goes_on_in_it(
@@ -76,7 +76,7 @@ def test_a_session_that_a_run_made_is_listed_if_the_run_named_it(path: Path | No
     async def story(runtime: AgentRuntime) -> None:
         await (await runtime.start_run("clerk", "hi", session_id="named", owner="ann")).wait()
         await (await runtime.start_run("clerk", "hi", run_id="r1")).wait()
-        [found] = await runtime.sessions.agent_sessions.list()
+        [found] = (await runtime.sessions.agent_sessions.list()).items
         assert (found.session_id, found.chat_id, found.user_id) == ("named", "named", "ann")
         assert (found.current_stage, found.is_active) == ("START", False)
         assert (await runtime.sessions.agent_sessions.get("session:r1")).user_id == "local"
@@ -95,6 +95,13 @@ def test_sessions_are_listed_newest_first_filtered_and_up_to_a_limit(path: Path 
         assert await listed(runtime, user_id="ada", limit=1_000) == ["s004", "s003", "s002", "s001", "s000"]
         assert await listed(runtime, user_id="ada", chat_id="c1", limit=9) == ["s003", "s001"]
         assert len(await listed(runtime, limit=1_000)) == 210
+        names: list[str] = []
+        after: str | None = None
+        while after is not None or not names:
+            page = await runtime.sessions.agent_sessions.list(chat_id="c1", after=after, limit=7)
+            names += [session.session_id for session in page.items]
+            after = page.next
+        assert names == [f"s{number:03}" for number in range(209, 0, -2)]
 
     play(story, path, agent())
 
@@ -152,7 +159,7 @@ def test_the_stage_of_a_session_changes_with_and_without_a_run(path: Path | None
         await handle.wait()
         found = await sessions.update("trip", AgentSessionChange(current_stage="DONE", next_stage=None))
         assert (found.current_stage, found.next_stage, found.is_active) == ("DONE", None, False)
-        assert await sessions.list() == [found]
+        assert (await sessions.list()).items == (found,)
         # Every change is in the journal, in its order.
         stream = runtime.events().subscribe_session("trip")
         told: list[object] = []
@@ -188,7 +195,7 @@ def test_an_update_is_shown_before_its_record_is_written_and_survives_a_restart(
             )
             found = await runtime.sessions.agent_sessions.update("named", change)
             assert found.current_stage == f"S{number}"
-            assert await runtime.sessions.agent_sessions.list() == [found]
+            assert (await runtime.sessions.agent_sessions.list()).items == (found,)
         assert await runtime.sessions.records("named") == before
         waiting = await store.pending("named")
         assert len(waiting) == 3

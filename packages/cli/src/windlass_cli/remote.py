@@ -289,9 +289,16 @@ class RemoteLimits:
         self._client = client
 
     async def infos(self, *, owner: str | None = None) -> tuple[LimitInfo, ...]:
-        infos = (await self._client.limits.list()).limits
+        infos: list[LimitInfo] = []
+        after: str | None = None
+        while True:
+            page = await self._client.limits.list(after=after)
+            infos += page.items
+            if page.next is None:
+                break
+            after = page.next
         if owner is None:
-            return infos
+            return tuple(infos)
         return tuple(info for info in infos if info.owner in (None, owner) or info.subject == owner)
 
     async def set(self, limit: "SpendLimit") -> LimitInfo:

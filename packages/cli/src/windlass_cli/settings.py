@@ -4,10 +4,9 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Required, TypedDict, cast
 
@@ -15,6 +14,7 @@ from windlass import parts
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, RETENTION_DAYS_MAX, SERVICE_DRAIN_S
 from windlass_cli.output import CommandError
 from windlass_protocol.frozen import sealed
+from windlass_server.options import OPTIONS, Setting, read_flag, read_names, read_seconds, whole_reader
 
 if TYPE_CHECKING:
     from windlass.prices import PriceValue
@@ -28,51 +28,17 @@ OWNER: Final = "local"
 KEY: Final = "WINDLASS_KEY"
 """The variable with the API key for a server. No file and no option holds it, where others could read it."""
 FILE_BYTES_MAX: Final = 1_048_576
-PORT_MAX: Final = 65_535
-SECONDS_MAX: Final = 30 * 24 * 3_600
 ATTEMPTS_MAX: Final = 100
-COUNT_MAX: Final = 10**12
-_DIGITS_MAX: Final = 14
-"""Digits of a number that are read; more are above every limit."""
 DURABILITIES: Final = ("power", "process")
 
 Durability = Literal["power", "process"]
 Environment = Mapping[str, str]
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a string")
-    return value
-
-
 def _durability(value: object) -> str:
     if value not in DURABILITIES:
         raise ValueError(f"one of {', '.join(DURABILITIES)}")
     return cast(str, value)
-
-
-def _whole(expected: str, *, least: int = 0, most: int) -> Callable[[object], str]:
-    """Return a reader of whole numbers; `expected` says what a value must be, with `least` and `most`."""
-
-    def read(value: object) -> str:
-        digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
-        is_number = digits.isascii() and digits.isdigit()
-        if not is_number or not least <= int(digits[:_DIGITS_MAX]) <= most:
-            raise ValueError(expected.format(least=f"{least:,}", most=f"{most:,}"))
-        return str(int(digits))
-
-    return read
-
-
-def _rate(value: object) -> str:
-    try:
-        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
-    except ValueError:
-        number = 0.0
-    if not 0 < number < inf:
-        raise ValueError("a number above 0")
-    return f"{number:.15g}"
 
 
 def _drain(value: object) -> str:
@@ -85,40 +51,6 @@ def _drain(value: object) -> str:
     if not 0 <= seconds <= DRAIN_S_MAX:
         raise ValueError(f"a number of seconds from 0 to {DRAIN_S_MAX:,g}")
     return f"{seconds:.15g}"
-
-
-def _flag(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else value
-    if text not in ("true", "false"):
-        raise ValueError("true or false")
-    return cast(str, text)
-
-
-LOG_LEVELS: Final = ("debug", "info", "warning", "error")
-
-
-def _level(value: object) -> str:
-    if value not in LOG_LEVELS:
-        raise ValueError(f"one of {', '.join(LOG_LEVELS)}")
-    return cast(str, value)
-
-
-def _names(value: object) -> str:
-    """Read a list of texts, or texts that are separated by commas; return the latter."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list):
-        raise ValueError("a list of texts")
-    names: list[str] = []
-    for item in cast("list[object]", items):
-        if not isinstance(item, str) or "," in item:
-            raise ValueError("a list of texts without commas")
-        names.append(item.strip())
-    return ",".join(name for name in names if name)
-
-
-_seconds = _whole("a whole number of seconds from {least} to {most}", most=SECONDS_MAX)
-_port = _whole("a number from {least} to {most}; 0 chooses a free port", most=PORT_MAX)
-_count = _whole("a whole number from {least} to {most}", least=1, most=COUNT_MAX)
 
 
 def _limits(value: object) -> str:
@@ -234,42 +166,37 @@ class SpendLimitFields(TypedDict, total=False):
     timezone: str
 
 
-@sealed
-class Setting:
-    """A setting: its name, its default and how a value is read."""
-
-    key: str
-    default: str
-    meaning: str
-    read: Callable[[object], str] = _text
-
-    @property
-    def variable(self) -> str:
-        """Its environment variable."""
-        return "WINDLASS_" + self.key.replace(".", "_").upper()
-
-
 SETTINGS: Final = (
     Setting("agents", "windlass.demo:agent", "your agents: module:name or file.py:name"),
-    Setting("goals", "", "the goals of runs, for the Builder: module:name or file.py:name"),
+    Setting(
+        "goals", "", "the goals of runs, for the Builder: module:name or file.py:name", page="improve.md"
+    ),
     Setting(
         "webhooks",
         "",
         "entry points for signed requests: module:name, file.py:name, or a table of those and of tables",
         _declarations,
+        page="webhooks.md",
     ),
     Setting(
         "notifications",
         "",
         "endpoints that are notified of events: module:name, file.py:name, or a table of those and of tables",
         _declarations,
+        page="notifications.md",
     ),
     Setting("data", "windlass-data", "the folder of all stores"),
-    Setting("store", "", "the file of the store, or postgresql://…; local.db in the data folder when empty"),
+    Setting(
+        "store",
+        "",
+        "the file of the store, or postgresql://…; local.db in the data folder when empty",
+        page="scale.md#how-to-move",
+    ),
     Setting(
         "wakes",
         "",
         "what wakes workers: temporal://host:port/namespace; the workers look for themselves when empty",
+        page="scale.md#who-drives",
     ),
     Setting(
         "durability",
@@ -281,37 +208,40 @@ SETTINGS: Final = (
         "retry_for_s",
         "3600",
         "how long model calls are retried while the provider is away, in seconds",
-        _seconds,
+        read_seconds,
     ),
     Setting(
         "retry_attempts",
         "3",
         "model calls that are made at least before a run fails, also when the time to retry is over",
-        _whole("a whole number from {least} to {most}", least=1, most=ATTEMPTS_MAX),
+        whole_reader("a whole number from {least} to {most}", least=1, most=ATTEMPTS_MAX),
     ),
     Setting(
         "providers",
         "",
         "limits of model calls, at_once, per_minute and tokens_per_minute: a table by provider",
         _limits,
+        page="providers.md#limits",
     ),
     Setting(
         "prices",
         "",
         "prices of models in dollars per million tokens, before the price table: a table by name or pattern",
         _prices,
+        page="cost.md#prices",
     ),
     Setting(
         "limits",
         "",
         "what people and teams may spend in a run, a day or a month, in money or tokens: a table by name",
         _spend_limits,
+        page="cost.md#limits-for-people-and-teams",
     ),
     Setting(
         "retention_days",
         "0",
         "after how many days ended sessions are deleted, by servers and workers; 0 keeps all",
-        _whole("a whole number from {least} to {most}", least=0, most=RETENTION_DAYS_MAX),
+        whole_reader("a whole number from {least} to {most}", least=0, most=RETENTION_DAYS_MAX),
     ),
     Setting(
         "drain_s",
@@ -319,93 +249,43 @@ SETTINGS: Final = (
         "how long tool calls under way may take to end when the process is to end, in seconds; when empty "
         f"{SERVICE_DRAIN_S:g} for serve and worker, and {DRAIN_S:g} for other commands",
         _drain,
+        page="operations.md#a-deploy",
     ),
-    Setting("schedules", "", "runs that start by themselves: a table by name", _schedules),
+    Setting(
+        "schedules",
+        "",
+        "runs that start by themselves: a table by name",
+        _schedules,
+        page="schedules.md#in-windlasstoml",
+    ),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting(
-        "approvals.responders", "", "names of the users who may answer requests; anyone when empty", _names
+        "approvals.responders",
+        "",
+        "names of the users who may answer requests; anyone when empty",
+        read_names,
+        page="access.md#who-may-approve",
     ),
     Setting(
         "approvals.four_eyes",
         "false",
         "whether the user who started or steered a run may not approve its calls; needs responders",
-        _flag,
+        read_flag,
     ),
     Setting(
         "approvals.expires_s",
         "0",
         "how long an approval request stays open, in seconds; 0 is without end",
-        _seconds,
+        read_seconds,
     ),
     Setting(
         "telemetry.capture_content",
         "false",
         "whether OpenTelemetry gets messages, arguments and results, not only names and numbers",
-        _flag,
+        read_flag,
     ),
     Setting("server", "", "the address of a server to use instead of a local store"),
-    Setting("server.host", "127.0.0.1", "the address that the server listens on"),
-    Setting("server.port", "8700", "the port of the server; 0 chooses a free port", _port),
-    Setting("server.keys", "", "a file of API keys; without one the server is open to this machine"),
-    Setting("server.jwt_issuer", "", "the issuer of accepted JWTs"),
-    Setting("server.jwt_audience", "", "the audience of accepted JWTs"),
-    Setting("server.jwt_jwks", "", "the public keys of the issuer (JWKS): a file or an https address"),
-    Setting("server.jwt_tenant_claim", "tenant", "the claim of JWTs that holds the tenant"),
-    Setting("server.jwt_user_claim", "sub", "the claim of JWTs that holds the user"),
-    Setting("server.jwt_roles_claim", "", "the claim of JWTs that holds the roles approver and improver"),
-    Setting("server.builder_model", "", "the model that proposes changes to agents; none when empty"),
-    Setting(
-        "server.own_approvals",
-        "false",
-        "with keys or JWTs: whether users without the role approver approve calls of their own sessions",
-        _flag,
-    ),
-    Setting(
-        "server.private_push",
-        "false",
-        "whether A2A clients may have push notifications sent to private networks, and without TLS",
-        _flag,
-    ),
-    Setting(
-        "server.output_repairs_max",
-        "2",
-        "how often an answer that misses the outputSchema of a request goes back to the model",
-        _whole("a number from {least} to {most}", most=99),
-    ),
-    Setting(
-        "server.cors_origins",
-        "",
-        "origins of web pages that may call the server, as a list or separated by commas",
-        _names,
-    ),
-    Setting(
-        "server.requests_per_s",
-        "50",
-        "average request rate of one user, and of one address without credentials, per second",
-        _rate,
-    ),
-    Setting("server.requests_burst", "200", "burst of such requests", _count),
-    Setting("server.bytes_per_s", "1048576", "average bytes in bodies of one tenant, per second", _rate),
-    Setting("server.bytes_burst", "8388608", "burst of bytes in bodies of one tenant", _count),
-    Setting("server.cpu_per_s", "0.5", "CPU time of the requests of one tenant, seconds per second", _rate),
-    Setting("server.cpu_burst_s", "10", "burst of that CPU time, seconds", _rate),
-    Setting(
-        "server.failures_per_s",
-        "1",
-        "average rate of requests without valid credentials from one address, per second",
-        _rate,
-    ),
-    Setting("server.failures_burst", "60", "burst of such requests", _count),
-    Setting("server.streams_per_user", "2000", "open streams of one user at one server", _count),
-    Setting(
-        "server.delta_ms",
-        "50",
-        "the least time between two frames with live deltas on a stream, milliseconds; 0 sends each at once",
-        _whole("a number from {least} to {most}", most=10_000),
-    ),
-    Setting(
-        "server.log_level", "info", "the least level that is logged: debug, info, warning or error", _level
-    ),
+    *OPTIONS,
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 

@@ -4,6 +4,8 @@ from typing import Final
 
 from windlass_protocol.frozen import sealed
 
+OUTPUT_REPAIRS: Final = 2
+"""How often an answer that misses its schema goes back to the model, by default."""
 MESSAGE_BYTES_MAX: Final = 1_048_576
 """Bytes of one wire message: larger content travels by reference."""
 

@@ -39,6 +39,7 @@ from windlass_server.chat import a2a, agui, ai_sdk
 from windlass_server.guard import REQUEST_ID, Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
+from windlass_server.options import OPTIONS
 from windlass_server.routes import (
     approvals,
     evals,
@@ -59,7 +60,6 @@ from windlass_server.settings import (
     HEAD_S_MAX,
     HEADER_BYTES_MAX,
     LINGER_S,
-    OPTIONS,
     REQUESTS_END_S,
     SEND_S_MAX,
     TARGET_BYTES_MAX,
@@ -604,8 +604,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how long tool calls under way may take to end after SIGTERM or Ctrl-C",
     )
     for option in OPTIONS:
-        name = f"--{option.name.replace('_', '-')}"
-        add(name, default=option.default, metavar=option.form, help=option.meaning)
+        add(option.option, default=option.default, metavar=option.form, help=option.meaning)
     return parser
 
 

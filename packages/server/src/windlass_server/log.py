@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, TextIO, cast
 
 from windlass_harness.redact import mask_text, sanitize_for_trace
-from windlass_server.settings import LOG_LEVELS
+from windlass_server.options import LOG_LEVELS
 
 _LINES_MAX: Final = 40
 """Lines of one traceback on a terminal; the end of it is shown."""

@@ -20,6 +20,7 @@ from windlass_protocol import ProblemDetails, generated
 from windlass_protocol.generated import MODULE_OF
 from windlass_server.generated.table import GROUPS
 from windlass_server.guard import DOCUMENT
+from windlass_server.operations import ServerOperation
 from windlass_server.problems import PROBLEM_TYPE, Problem
 from windlass_server.repeats import KEY_PARAMETER
 from windlass_server.requests import EVE_PREFIX, JSON_TYPE, PREFIX
@@ -425,16 +426,20 @@ _ALWAYS: Final = (401, 429, 503)
 _OF_BODIES: Final = (400, 413, 415, 422)
 
 
-def answers(
-    status: int, example: JsonValue, *problems: int, media_type: str = JSON_TYPE, has_body: bool = False
-) -> Responses:
-    """Return the documented responses of a route: success with an example, and problems."""
-    good: dict[str, Any] = {
-        "description": HTTPStatus(status).phrase,
-        "content": {media_type: {"example": example}},
-    }
-    expected = sorted({*problems, *_ALWAYS, *(_OF_BODIES if has_body else (422,))})
-    return {status: good, **{problem_status: _problem(problem_status) for problem_status in expected}}
+def answers(status: int, example: JsonValue, *, media_type: str = JSON_TYPE) -> Responses:
+    """Return the documented success of a route, with an example; its problems are in `spec/`."""
+    content = {media_type: {"example": example}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content}}
+
+
+def _problem_statuses(row: ServerOperation, *, has_body: bool) -> list[int]:
+    statuses = {*row.problems, *((431,) if row.who == "public" else _ALWAYS)}
+    if row.who != "public":
+        statuses |= {*(_OF_BODIES if has_body else (422,))}
+    if row.takes_key:
+        statuses.add(409)
+    # `Problem.for_eve`: what does not fit is 400 there.
+    return sorted(statuses - ({422} if row.path.startswith(EVE_PREFIX) else set()))
 
 
 def _problem(status: int) -> dict[str, Any]:
@@ -496,15 +501,13 @@ def describe(app: FastAPI) -> None:
             for method, operation in item.items():
                 row = operation_of(method.upper(), path)
                 operation["operationId"], operation["tags"] = row.id, [row.group]
+                operation["summary"], operation["description"] = row.summary, row.doc
+                operation["responses"].pop("422", None)  # of FastAPI, for its own validation
                 operation["security"] = [] if row.who == "public" else [{"bearer": []}]
-                if row.who == "public":
-                    operation["responses"]["431"] = _problem(431)
                 if row.takes_key:
                     operation.setdefault("parameters", []).append(KEY_PARAMETER)
-                    operation["responses"].setdefault("409", _problem(409))
-                if path.startswith(EVE_PREFIX):
-                    # `Problem.for_eve`: what does not fit is 400 there.
-                    operation["responses"].pop("422", None)
+                statuses = _problem_statuses(row, has_body="requestBody" in operation)
+                operation["responses"] |= {str(status): _problem(status) for status in statuses}
         description = f"Routes are below {PREFIX}, and those of clients of eve below {EVE_PREFIX}."
         document["servers"] = [{"url": "/", "description": description}]
         document["tags"] = [{"name": name, "description": doc} for name, doc in GROUPS.items()]

@@ -20,6 +20,10 @@ class ServerOperation:
     """With the names of its ids, such as `/v1/runs/{runId}`."""
     repeat: Repeat
     who: Who
+    summary: str
+    doc: str
+    problems: tuple[int, ...]
+    """Statuses of its own problems; those of every operation are not among them."""
 
     @property
     def group(self) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Final, Literal, Self, TypeVar, Unpack
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from windlass import Conflict, Denied, Event, Rejected, RunHandle
@@ -37,7 +37,6 @@ from windlass.refusals import list_names
 from windlass.runtime.options import RunOptions
 from windlass.runtime.requests import consents
 from windlass.telemetry.spans import TRACEPARENT
-from windlass_harness.loop.rules import OUTPUT_REPAIRS
 from windlass_harness.times import stamp_of
 from windlass_protocol import (
     BudgetLimits,
@@ -56,9 +55,10 @@ from windlass_protocol import (
     UserContent,
 )
 from windlass_protocol.frozen import sealed
-from windlass_protocol.limits import ID_CHARS_MAX
+from windlass_protocol.limits import ID_CHARS_MAX, OUTPUT_REPAIRS
 from windlass_server.auth import Principal
-from windlass_server.models import PageQuery, RunWishes
+from windlass_server.generated.queries import PageQuery
+from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found
 from windlass_server.reservations import ReservedSession
 from windlass_server.settings import OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
@@ -142,6 +142,7 @@ async def _caller(request: Request) -> Caller:
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
+PageDep = Annotated[PageQuery, Query()]
 
 
 # ownership

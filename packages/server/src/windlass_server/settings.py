@@ -3,17 +3,30 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from ipaddress import ip_address
-from math import inf
 from pathlib import Path
 from typing import Final, Self
 
 from windlass import LLMProvider, Rejected
 from windlass.ledger.goals import Goal
 from windlass.refusals import check_items
-from windlass_harness.loop.rules import OUTPUT_REPAIRS
 from windlass_protocol import ErrorKind, RetryClass
 from windlass_protocol.frozen import sealed
-from windlass_protocol.limits import MESSAGE_BYTES_MAX
+from windlass_protocol.limits import MESSAGE_BYTES_MAX, OUTPUT_REPAIRS
+from windlass_server.options import (
+    BYTES_BURST,
+    BYTES_PER_S,
+    CPU_BURST_S,
+    CPU_PER_S,
+    DELTA_MS,
+    FAILURES_BURST,
+    FAILURES_PER_S,
+    LOG_LEVELS,
+    OPTIONS,
+    REQUESTS_BURST,
+    REQUESTS_PER_S,
+    STREAMS_PER_PRINCIPAL_MAX,
+    Setting,
+)
 
 BODY_BYTES_MAX: Final = MESSAGE_BYTES_MAX
 """The body of one request."""
@@ -47,22 +60,6 @@ WAIT_S_MAX: Final = 5.0
 """How long a request waits for a slot before it is refused, seconds."""
 STREAMS_MAX: Final = 20_000
 """Open streams of the whole server."""
-STREAMS_PER_PRINCIPAL_MAX: Final = 2_000
-REQUESTS_PER_S: Final = 50.0
-"""Average request rate of one user, and of one address for what needs no credentials, per second."""
-REQUESTS_BURST: Final = 200
-"""Burst of such requests."""
-BYTES_PER_S: Final = 1_048_576.0
-"""Average rate of the bytes in bodies of one tenant, per second."""
-BYTES_BURST: Final = 8 * 1_048_576
-"""Burst of bytes in bodies of one tenant."""
-CPU_PER_S: Final = 0.5
-"""CPU time of the event loop that the requests of one tenant may use on average, seconds per second."""
-CPU_BURST_S: Final = 10.0
-"""Burst of that CPU time, seconds."""
-FAILURES_PER_S: Final = 1.0
-"""Average rate of requests without valid credentials from one address, per second."""
-FAILURES_BURST: Final = 60
 METERS_MAX: Final = 10_000
 """Users and addresses in a rate limiter; the least recent is forgotten."""
 TENANTS_OPEN_MAX: Final = 256
@@ -90,9 +87,6 @@ RETRY_MS: Final = 1_000
 PAGE_MAX: Final = 200
 """Items on one page of a list."""
 PAGE_DEFAULT: Final = 50
-DELTA_MS: Final = 50
-"""The least time between two frames with live deltas on a stream, milliseconds."""
-DELTA_MS_MAX: Final = 10_000
 FRAMES_MAX: Final = 1_024
 """Encoded events that are cached for streams of the same event."""
 FRAMES_BYTES_MAX: Final = 8 * 1_048_576
@@ -127,92 +121,6 @@ REQUESTS_END_S: Final = 5
 
 SLOW_S: Final = 1.0
 """Requests that take longer are logged, streams excepted, seconds."""
-
-
-PORT_MAX: Final = 65_535
-LOG_LEVELS: Final = ("debug", "info", "warning", "error")
-
-
-@sealed
-class ServerOption:
-    """A setting of the server as a text.
-
-    It is `--jwt-issuer` of `python -m windlass_server`, and `server.jwt_issuer` of `windlass serve`.
-    """
-
-    name: str
-    default: str
-    meaning: str
-    form: str = "TEXT"
-
-
-OPTIONS: Final = (
-    ServerOption("host", "127.0.0.1", "the address that the server listens on"),
-    ServerOption("port", "8700", "the port of the server; 0 takes a free one", "NUMBER"),
-    ServerOption(
-        "keys", "", "a file of API keys; without keys and tokens the server is for this machine", "FILE"
-    ),
-    ServerOption("jwt_issuer", "", "the issuer of tokens; needs jwt_audience and jwt_jwks", "URL"),
-    ServerOption("jwt_audience", "", "the audience of tokens", "NAME"),
-    ServerOption("jwt_jwks", "", "the public keys of the issuer: a file or an https address", "FILE-OR-URL"),
-    ServerOption("jwt_tenant_claim", "tenant", "the claim with the tenant", "NAME"),
-    ServerOption("jwt_user_claim", "sub", "the claim with the user", "NAME"),
-    ServerOption("jwt_roles_claim", "", "the claim with the roles approver and improver", "NAME"),
-    ServerOption(
-        "builder_model", "", "the model that proposes changes to agents, such as openai/gpt-5", "MODEL"
-    ),
-    ServerOption(
-        "own_approvals",
-        "false",
-        "with keys or tokens: whether users without the role approver approve calls of their own sessions",
-        "true|false",
-    ),
-    ServerOption(
-        "private_push",
-        "false",
-        "whether A2A clients may have push notifications sent to private networks, and without TLS",
-        "true|false",
-    ),
-    ServerOption("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
-    ServerOption(
-        "requests_per_s",
-        f"{REQUESTS_PER_S:g}",
-        "average request rate of one user, and of one address without credentials, per second",
-        "NUMBER",
-    ),
-    ServerOption("requests_burst", f"{REQUESTS_BURST}", "burst of such requests", "NUMBER"),
-    ServerOption(
-        "bytes_per_s", f"{BYTES_PER_S:.0f}", "average bytes in bodies of one tenant, per second", "NUMBER"
-    ),
-    ServerOption("bytes_burst", f"{BYTES_BURST}", "burst of bytes in bodies of one tenant", "NUMBER"),
-    ServerOption(
-        "cpu_per_s", f"{CPU_PER_S:g}", "CPU time of the requests of one tenant, seconds per second", "NUMBER"
-    ),
-    ServerOption("cpu_burst_s", f"{CPU_BURST_S:g}", "burst of that CPU time, seconds", "NUMBER"),
-    ServerOption(
-        "failures_per_s",
-        f"{FAILURES_PER_S:g}",
-        "average rate of requests without valid credentials from one address, per second",
-        "NUMBER",
-    ),
-    ServerOption("failures_burst", f"{FAILURES_BURST}", "burst of such requests", "NUMBER"),
-    ServerOption(
-        "streams_per_user", f"{STREAMS_PER_PRINCIPAL_MAX}", "open streams of one user at one server", "NUMBER"
-    ),
-    ServerOption(
-        "output_repairs_max",
-        f"{OUTPUT_REPAIRS}",
-        "how often an answer that misses the outputSchema of a request goes back to the model",
-        "NUMBER",
-    ),
-    ServerOption(
-        "delta_ms",
-        f"{DELTA_MS}",
-        "the least time between two frames with live deltas on a stream, milliseconds; 0 sends each at once",
-        "NUMBER",
-    ),
-    ServerOption("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
-)
 
 
 @sealed
@@ -349,21 +257,13 @@ class Settings:
         Raises:
             Rejected: a value cannot be used, or only a part of what tokens need is given.
         """
-        texts = {option.name: values.get(option.name) or option.default for option in OPTIONS}
-        port = texts["port"]
-        if not (port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
-            raise settings_error(f"port is a number from 0 to {PORT_MAX:,}, found {port!r}")
-        for name in ("own_approvals", "private_push"):
-            if texts[name] not in _FLAGS:
-                raise settings_error(f"{name} is true or false, found {texts[name]!r}")
+        texts = {option.name: _read_text(option, values.get(option.name) or "") for option in OPTIONS}
         return cls(
             host=texts["host"],
-            port=int(port),
+            port=int(texts["port"]),
             keys=(folder or Path()) / texts["keys"] if texts["keys"] else None,
             jwt=_jwt(texts),
-            cors_origins=tuple(
-                origin.strip() for origin in texts["cors_origins"].split(",") if origin.strip()
-            ),
+            cors_origins=tuple(filter(None, texts["cors_origins"].split(","))),
             own_approvals=texts["own_approvals"] == "true",
             private_push=texts["private_push"] == "true",
             log_level=texts["log_level"],
@@ -377,40 +277,28 @@ class Settings:
         return self.keys is None and self.jwt is None
 
 
-_FLAGS: Final = ("true", "false")
-_COUNT_DIGITS_MAX: Final = 2
+def _read_text(option: Setting, text: str) -> str:
+    try:
+        return option.read(text or option.default)
+    except ValueError as error:
+        problem = str(error)
+    raise settings_error(f"{option.name} is {problem}, found {text!r}")
 
 
 def _limits(texts: Mapping[str, str]) -> Limits:
     """Return the limits with the rates that are given."""
-
-    def rate(name: str) -> float:
-        try:
-            number = float(texts[name])
-        except ValueError:
-            number = 0.0
-        if not 0 < number < inf:
-            raise settings_error(f"{name} is a number above 0, found {texts[name]!r}")
-        return number
-
-    repairs = texts["output_repairs_max"]
-    if not (repairs.isascii() and repairs.isdigit() and len(repairs) <= _COUNT_DIGITS_MAX):
-        raise settings_error(f"output_repairs_max is a number from 0 to 99, found {repairs!r}")
-    delta_ms = texts["delta_ms"]
-    if not (delta_ms.isascii() and delta_ms.isdigit() and int(delta_ms[:6]) <= DELTA_MS_MAX):
-        raise settings_error(f"delta_ms is a number from 0 to {DELTA_MS_MAX:,}, found {delta_ms!r}")
     return Limits(
-        requests_per_s=rate("requests_per_s"),
-        requests_burst=max(1, int(rate("requests_burst"))),
-        bytes_per_s=rate("bytes_per_s"),
-        bytes_burst=max(1, int(rate("bytes_burst"))),
-        cpu_per_s=rate("cpu_per_s"),
-        cpu_burst_s=rate("cpu_burst_s"),
-        failures_per_s=rate("failures_per_s"),
-        failures_burst=max(1, int(rate("failures_burst"))),
-        streams_per_principal_max=max(1, int(rate("streams_per_user"))),
-        delta_ms=int(delta_ms),
-        output_repairs_max=int(repairs),
+        requests_per_s=float(texts["requests_per_s"]),
+        requests_burst=int(texts["requests_burst"]),
+        bytes_per_s=float(texts["bytes_per_s"]),
+        bytes_burst=int(texts["bytes_burst"]),
+        cpu_per_s=float(texts["cpu_per_s"]),
+        cpu_burst_s=float(texts["cpu_burst_s"]),
+        failures_per_s=float(texts["failures_per_s"]),
+        failures_burst=int(texts["failures_burst"]),
+        streams_per_principal_max=int(texts["streams_per_user"]),
+        delta_ms=int(texts["delta_ms"]),
+        output_repairs_max=int(texts["output_repairs_max"]),
     )
 
 

@@ -211,13 +211,13 @@ async def update_session(app: App, params: SessionUpdate) -> JsonValue:
 
 async def list_sessions(app: App, params: SessionList) -> JsonValue:
     """Return sessions, newest first."""
-    sessions = await app.runtime.sessions.agent_sessions.list(
+    page = await app.runtime.sessions.agent_sessions.list(
         user_id=params.user_id,
         chat_id=params.chat_id,
         active_only=params.active_only or False,
         limit=params.limit or SESSIONS_LISTED_MAX,
     )
-    return [_plain(session) for session in sessions]
+    return [_plain(session) for session in page.items]
 
 
 # agent.chat.* and agent.input.*

@@ -208,12 +208,14 @@ export class SessionsOperations {
 
 /** The query of `agentSessions.list`. */
 export interface AgentSessionsListQuery {
+  /** The `next` of the previous page. */
+  readonly after?: string | undefined;
+  /** Items per page. By default 50. */
+  readonly limit?: number | undefined;
   /** Sessions of this chat. */
   readonly chatId?: string | undefined;
   /** Leave out sessions that have ended. By default false. */
   readonly activeOnly?: boolean | undefined;
-  /** The newest sessions. By default 50. */
-  readonly limit?: number | undefined;
 }
 
 /** Sessions as `AgentSession` documents, with their stages. */
@@ -567,7 +569,7 @@ export interface FeedsSessionQuery {
   readonly after?: string | undefined;
   /** False ends the stream at the present end of the journal. By default true. */
   readonly follow?: boolean | undefined;
-  /** By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`. */
+  /** By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`; with `shape=eve`, lines unless it names `text/event-stream`. */
   readonly format?: "sse" | "ndjson" | undefined;
   /** `steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`; `eve`, for sessions, sends the events of eve 0.13.8 in its order. By default "events". */
   readonly shape?: "events" | "steerable" | "eve" | undefined;
@@ -725,6 +727,14 @@ export class SchedulesOperations {
   }
 }
 
+/** The query of `limits.list`. */
+export interface LimitsListQuery {
+  /** The `next` of the previous page. */
+  readonly after?: string | undefined;
+  /** Items per page. By default 50. */
+  readonly limit?: number | undefined;
+}
+
 /** Limits for people and teams: what runs may spend together. */
 export class LimitsOperations {
   constructor(private readonly requests: Requests) {}
@@ -734,8 +744,8 @@ export class LimitsOperations {
    *
    * An operator gets all limits of the tenant.
    */
-  list(options?: RequestOptions): Promise<wire.LimitList> {
-    return this.requests.ask(wire.LimitList, { method: "GET", path: "/v1/limits" }, options);
+  list(query: LimitsListQuery = {}, options?: RequestOptions): Promise<wire.LimitList> {
+    return this.requests.ask(wire.LimitList, { method: "GET", path: "/v1/limits", query }, options);
   }
 
   /**

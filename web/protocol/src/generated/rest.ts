@@ -290,6 +290,8 @@ export type SessionPage = z.infer<typeof SessionPage>;
 export const AgentSessionList = open({
   /** The sessions. */
   sessions: z.array(AgentSession),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
 });
 export type AgentSessionList = z.infer<typeof AgentSessionList>;
 
@@ -500,6 +502,8 @@ export type LimitInfo = z.infer<typeof LimitInfo>;
 export const LimitList = open({
   /** The limits; one for each owner or agent that has spent of it, if each has it. */
   limits: z.array(LimitInfo),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
 });
 export type LimitList = z.infer<typeof LimitList>;
 

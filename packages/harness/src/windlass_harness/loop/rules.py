@@ -16,7 +16,6 @@ from windlass_protocol.frozen import frozen
 REFUSALS_MAX: Final = 5
 CALLS_PER_STEP_MAX: Final = 64
 STEPS_MAX: Final = 10_000
-OUTPUT_REPAIRS: Final = 2
 DEFER_MS_MIN: Final = 1_000
 """Minimum delay of a call that a policy deferred."""
 COMPLETION_VETOES_MAX: Final = 3

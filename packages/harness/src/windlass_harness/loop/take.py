@@ -61,7 +61,7 @@ from windlass_harness.loop.events import (
     within_limit,
 )
 from windlass_harness.loop.notes import BATCH, CONTEXT_OVERFLOW, HANDED_OVER, HELD, ProgramNotes
-from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.payloads import CORRECTION, DECISIONS
@@ -78,6 +78,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.bodies import Body, read_body
 from windlass_protocol.generated import records
+from windlass_protocol.limits import OUTPUT_REPAIRS
 
 
 def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:

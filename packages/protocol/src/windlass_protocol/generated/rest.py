@@ -395,7 +395,7 @@ def _make_SessionPage() -> object:
 
 
 def _make_AgentSessionList() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.chat import AgentSession
 
     class AgentSessionList(Open):
@@ -404,6 +404,7 @@ def _make_AgentSessionList() -> object:
         __qualname__ = "AgentSessionList"
 
         sessions: tuple[AgentSession, ...]
+        next: Maybe[Str] = None
 
     return AgentSessionList
 
@@ -664,7 +665,7 @@ def _make_LimitInfo() -> object:
 
 
 def _make_LimitList() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.rest import LimitInfo
 
     class LimitList(Open):
@@ -673,6 +674,7 @@ def _make_LimitList() -> object:
         __qualname__ = "LimitList"
 
         limits: tuple[LimitInfo, ...]
+        next: Maybe[Str] = None
 
     return LimitList
 

@@ -322,6 +322,8 @@ class AgentSessionList(Open):
 
     sessions: tuple[AgentSession, ...]
     """The sessions."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
 
 class HistoryPage(Open):
     """A page of messages of a session, oldest first."""
@@ -537,6 +539,8 @@ class LimitList(Open):
 
     limits: tuple[LimitInfo, ...]
     """The limits; one for each owner or agent that has spent of it, if each has it."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
 
 class NewSchedule(Closed):
     """When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when."""

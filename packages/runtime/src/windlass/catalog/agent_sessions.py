@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import fields
 from pydantic import JsonValue, ValidationError
 
-from windlass.catalog.reading import PAGE_ITEMS_MAX, check_limit
+from windlass.catalog.reading import PAGE_ITEMS_MAX, Page, check_limit
 from windlass.catalog.sessions import Sessions, name_of
 from windlass.engine.clocks import moment, stamp
 from windlass.engine.folds import JournalFolds
@@ -228,22 +228,23 @@ class AgentSessions:
         chat_id: str | None = None,
         active_only: bool = False,
         owner: str | None = None,
+        after: str | None = None,
         limit: int = PAGE_ITEMS_MAX,
-    ) -> list[AgentSession]:
-        """Return at most `limit` sessions, newest first.
+    ) -> Page[AgentSession]:
+        """Return a page of sessions, newest first.
 
         Left out are sessions of subagents, and those of runs that were started without naming a session. The
         first record of each session is read: the filters except `owner` are not in the index.
 
         Raises:
-            Rejected: the limit or a filter cannot be used.
+            Rejected: the cursor, the limit or a filter cannot be used.
         """
         most = check_limit(limit, LISTED_MAX)
         wanted_user, wanted_chat = name_of(user_id, "user_id"), name_of(chat_id, "chat_id")
         sessions: list[AgentSession] = []
-        after: str | None = None
         while True:
-            page = await self._sessions.list(after=after, limit=PAGE_ITEMS_MAX, owner=owner)
+            page_limit = min(PAGE_ITEMS_MAX, most - len(sessions))
+            page = await self._sessions.list(after=after, limit=page_limit, owner=owner)
             for info in page.items:
                 facts = await self.facts(info.session_id)
                 if not facts and await self._is_unnamed(info.session_id):
@@ -256,10 +257,8 @@ class AgentSessions:
                 ):
                     # Only these are read whole: `update` changes nothing that is filtered by.
                     sessions.append(_document(info, {**facts, **await self._stages(info.session_id)}))
-                if len(sessions) == most:
-                    return sessions
-            if page.next is None:
-                return sessions
+            if page.next is None or len(sessions) == most:
+                return Page(tuple(sessions), page.next)
             after = page.next
 
     async def facts(self, session_id: str) -> JsonObject:

@@ -16,7 +16,7 @@ from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool
 from windlass_harness.budget import Budget
-from windlass_harness.loop.rules import DEFAULT_RETRY, OUTPUT_REPAIRS
+from windlass_harness.loop.rules import DEFAULT_RETRY
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
@@ -34,6 +34,7 @@ from windlass_protocol import (
     StepInput,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.limits import OUTPUT_REPAIRS
 
 
 class Grammar(StrEnum):

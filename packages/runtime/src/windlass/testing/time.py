@@ -166,6 +166,10 @@ class _Loop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._fake_clock.monotonic()
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of asyncio
+        """Wait for the threads without the timeout of Python 3.12 and later: the clock would jump to it."""
+        await super().shutdown_default_executor()
+
 
 class _Jump(selectors.DefaultSelector):
     """A selector that advances the clock instead of waiting."""

@@ -115,7 +115,7 @@ def _hints(target: Callable[..., object], tool: str) -> Mapping[str, object]:
 def _parameters(function: Callable[..., object], tool: str) -> tuple[inspect.Parameter, ...]:
     try:
         return tuple(inspect.signature(function).parameters.values())
-    except ValueError:
+    except (TypeError, ValueError):  # a descriptor of another type is a TypeError from Python 3.13 on
         pass
     raise wrong(f"tool {tool}: its parameters cannot be read; wrap it in a function with type hints")
 

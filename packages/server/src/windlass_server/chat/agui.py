@@ -454,7 +454,7 @@ AgentName = Annotated[str, Path(description="An agent.", examples=["clerk"])]
 
 @router.post(
     "/agui/{agent:path}",
-    responses=answers(200, AGUI_EXAMPLE, 404, media_type=SSE_TYPE, has_body=True),
+    responses=answers(200, AGUI_EXAMPLE, media_type=SSE_TYPE),
     response_class=Response,
     summary="Run an agent over AG-UI",
 )
@@ -465,12 +465,7 @@ async def run_agui(
     agent: AgentName,
     body: Annotated[RunAgentInput, body_example(message=AGUI_MESSAGE_EXAMPLE, resume=AGUI_RESUME_EXAMPLE)],
 ) -> Response:
-    """Send a message to a thread, or answer its interrupts, and follow the run.
-
-    The server has the history: of `messages` only the last is used, if it is a user message. A repeated
-    `runId` is the same run, from its beginning. A run that waits for people ends with an interrupt; the next
-    run answers all of them in `resume`. A refused request is a `RUN_ERROR` with a stable code.
-    """
+    """Send a message to a thread, or answer its interrupts, and follow the run."""
     agent_id = check_agent(caller, agent)
     plain = AguiRun(body.thread_id, body.run_id, "", "")
     try:

@@ -510,7 +510,7 @@ ChatId = Annotated[str, Path(description="The id of a chat, chosen by the client
 
 @router.post(
     "/ai/{agent:path}/chat",
-    responses=answers(200, AI_EXAMPLE, 403, 404, 409, media_type=SSE_TYPE, has_body=True),
+    responses=answers(200, AI_EXAMPLE, media_type=SSE_TYPE),
     response_class=Response,
     summary="Chat over the AI SDK",
 )
@@ -521,11 +521,7 @@ async def chat(
     agent: AgentName,
     body: Annotated[ChatRequest, body_example(message=AI_MESSAGE_EXAMPLE, approval=AI_APPROVAL_EXAMPLE)],
 ) -> Response:
-    """Send a message to a chat, or answer its requests, and follow the run.
-
-    The server has the history: only the last message is used. A repeated message is the same run. A
-    regenerated answer or an edited message continues in a copy of the session.
-    """
+    """Send a message to a chat, or answer its requests, and follow the run."""
     agent_id, last = check_agent(caller, agent), body.messages[-1]
     client_answers = answers_in(last)
     if client_answers and body.trigger == "submit-message":
@@ -567,7 +563,7 @@ async def _is_anew(caller: Caller, body: ChatRequest, *, run_id: str) -> bool:
 @router.get(
     "/ai/{agent:path}/chat/{chat_id:path}/stream",
     responses={
-        **answers(200, AI_EXAMPLE, 404, media_type=SSE_TYPE),
+        **answers(200, AI_EXAMPLE, media_type=SSE_TYPE),
         204: {"description": "The chat has no current run."},
     },
     response_class=Response,
@@ -588,15 +584,12 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
 
 @router.get(
     "/ai/{agent:path}/chat/{chat_id:path}",
-    responses=answers(200, AI_HISTORY_EXAMPLE, 404),
+    responses=answers(200, AI_HISTORY_EXAMPLE),
     response_class=Response,
     summary="Messages of a chat of the AI SDK",
 )
 async def history(*, request: Request, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Response:
-    """Return the messages of a chat as `UIMessage[]`, oldest first; a new chat has none.
-
-    The run under way is the last message, as far as it is stored: the stream replaces it.
-    """
+    """Return the messages of a chat as `UIMessage[]`, oldest first; a new chat has none."""
     check_agent(caller, agent)
     thread = await find_thread(caller, chat_id)
     chat_history = AiHistory(thread.session_id, root=request.scope.get("app_root_path", ""))

@@ -15,7 +15,8 @@ from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Id, InputKind, InputRequest, InputResponse, JsonObject, RunStatus, UserContent
 from windlass_protocol.frozen import mutable, sealed
 from windlass_server.chat.run_events import WHOLE, ChatRunFold, Past, View
-from windlass_server.models import NewSession, RunWishes, Text, WireModel
+from windlass_server.generated.bodies import NewSession
+from windlass_server.models import RunWishes, Text, WireModel
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import Caller, OwnedSession, conflict_error, derive_id, sign_responses, start
 from windlass_server.settings import (

@@ -6,19 +6,20 @@ from fastapi import APIRouter, Response
 
 from windlass.catalog import SettledRequest
 from windlass_protocol import (
-    Accepted,
+    AcceptedRun,
     ApprovalInfo,
     ApprovalPage,
     ApprovalView,
     InputResponse,
     SettledApproval,
 )
-from windlass_server.models import Answer, PageDep
+from windlass_server.generated.bodies import Answer
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
 from windlass_server.requests import (
     PREFIX,
     CallerDep,
     OwnRequest,
+    PageDep,
     body_of,
     reply,
     sign_responses,
@@ -31,15 +32,10 @@ router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
 @router.get(
     "/approvals",
     response_model=ApprovalPage,
-    responses=answers(200, {"requests": [APPROVAL_EXAMPLE]}, 400),
-    summary="Open requests",
+    responses=answers(200, {"requests": [APPROVAL_EXAMPLE]}),
 )
 async def inbox(caller: CallerDep, query: PageDep) -> Response:
-    """Return the open requests of your sessions and their subagents, oldest first.
-
-    You also get the questions of tools that name you or a role of yours, in sessions of all owners. Approvers
-    get the requests of all sessions of the tenant.
-    """
+    """Return the open requests of your sessions and their subagents, oldest first."""
     page = await caller.sessions.requests(after=query.after, limit=query.limit)
     requests = tuple(body_of(ApprovalInfo, approval) for approval in page.items)
     return reply(ApprovalPage(requests=requests, next=page.next))
@@ -48,14 +44,10 @@ async def inbox(caller: CallerDep, query: PageDep) -> Response:
 @router.get(
     "/approvals/{request_id:path}",
     response_model=ApprovalView,
-    responses=answers(200, {"open": APPROVAL_EXAMPLE}, 404),
-    summary="A request",
+    responses=answers(200, {"open": APPROVAL_EXAMPLE}),
 )
 async def get(caller: CallerDep, request: OwnRequest) -> Response:
-    """Return a request, open or closed: one that you may answer, or might have.
-
-    A closed request says how it was closed, when, and by which user.
-    """
+    """Return a request, open or closed: one that you may answer, or might have."""
     if isinstance(request, SettledRequest):
         return reply(ApprovalView(settled=body_of(SettledApproval, request)))
     return reply(ApprovalView(open=body_of(ApprovalInfo, request)))
@@ -64,9 +56,8 @@ async def get(caller: CallerDep, request: OwnRequest) -> Response:
 @router.post(
     "/approvals/{request_id:path}",
     status_code=202,
-    response_model=Accepted,
-    responses=answers(202, ACCEPTED_EXAMPLE, 403, 404, 409, has_body=True),
-    summary="Answer a request",
+    response_model=AcceptedRun,
+    responses=answers(202, ACCEPTED_EXAMPLE),
 )
 async def answer(
     *,
@@ -74,13 +65,7 @@ async def answer(
     request: OwnRequest,
     body: Annotated[Answer, body_example(approve={"optionId": "approve"}, words={"text": "Only ten."})],
 ) -> Response:
-    """Answer a request: with one of its options, a text, or both.
-
-    An approval holds for one call with the arguments that were shown, or with those that the answer gives
-    instead: they are validated, and the policy decides about them. With the `argumentsHash` of the
-    request, the answer is refused if the call has other arguments. A request that was already answered is a
-    conflict, which names the option, the person and the time of that answer.
-    """
+    """Answer a request: with one of its options, a text, or both."""
     response = InputResponse(
         request_id=request.request_id,
         option_id=body.option_id,
@@ -91,4 +76,4 @@ async def answer(
 
     responses = await sign_responses(caller, [response])
     await caller.tenant.runtime.sessions.answer(request.session_id, responses, key=caller.id_for("answer"))
-    return reply(Accepted(session_id=request.session_id, run_id=request.run_id), 202)
+    return reply(AcceptedRun(session_id=request.session_id, run_id=request.run_id), 202)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from windlass.errors import Conflict, Rejected
 from windlass.evals import Case, Results
-from windlass.evals.dataset import NAME_CHARS_MAX, read_inputs
+from windlass.evals.dataset import read_inputs
 from windlass.evals.datasets import CaseChanges, case_name
 from windlass_protocol import (
     Deleted,
@@ -22,13 +22,12 @@ from windlass_protocol import (
     EvalExperimentPage,
     EvalResult,
 )
-from windlass_server.models import (
-    DatasetCaseChange,
-    NewDataset,
-    NewDatasetCase,
-    PageDep,
+from windlass_server.generated.bodies import DatasetCaseChange, NewDataset, NewDatasetCase
+from windlass_server.generated.queries import (
+    DatasetsDeleteCaseQuery,
+    ExperimentsCompareQuery,
+    ExperimentsListQuery,
     PageQuery,
-    WireModel,
 )
 from windlass_server.openapi import (
     DATASET_CASE_EXAMPLE,
@@ -40,7 +39,15 @@ from windlass_server.openapi import (
     body_example,
 )
 from windlass_server.problems import Problem, not_found
-from windlass_server.requests import PREFIX, CallerDep, OwnDataset, OwnExperiment, experiment_of, reply
+from windlass_server.requests import (
+    PREFIX,
+    CallerDep,
+    OwnDataset,
+    OwnExperiment,
+    PageDep,
+    experiment_of,
+    reply,
+)
 from windlass_server.routing import Route
 
 YAML_TYPE = "application/yaml"
@@ -49,23 +56,12 @@ datasets = APIRouter(prefix=PREFIX, tags=["datasets"], route_class=Route)
 Named = Annotated[str | None, Field(min_length=1, max_length=512)]
 
 
-class ExperimentsQuery(PageQuery):
-    """Which experiments."""
-
-    after: Annotated[
-        str | None, Field(min_length=1, max_length=512, description="The `next` of the previous page.")
-    ] = None
-    agent: Named = None
-    dataset: Named = None
-
-
 @experiments.get(
     "/experiments",
     response_model=EvalExperimentPage,
-    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}, 400),
-    summary="Your experiments",
+    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}),
 )
-async def list_experiments(caller: CallerDep, query: Annotated[ExperimentsQuery, Query()]) -> Response:
+async def list_experiments(caller: CallerDep, query: Annotated[ExperimentsListQuery, Query()]) -> Response:
     """Return your experiments, the newest first; one that has not ended with what was scored so far."""
     page = await Results(caller.tenant.runtime).list(
         owner=caller.principal.user,
@@ -80,49 +76,31 @@ async def list_experiments(caller: CallerDep, query: Annotated[ExperimentsQuery,
 @experiments.get(
     "/experiments/{experiment_id:path}",
     response_model=EvalResult,
-    responses=answers(200, {"experiment": EXPERIMENT_EXAMPLE, "cases": [EVAL_CASE_EXAMPLE]}, 404),
-    summary="An experiment",
+    responses=answers(200, {"experiment": EXPERIMENT_EXAMPLE, "cases": [EVAL_CASE_EXAMPLE]}),
 )
 async def get(experiment: OwnExperiment) -> Response:
     """Return an experiment with its attempts at cases."""
     return reply(EvalResult(experiment=experiment.experiment, cases=experiment.cases))
 
 
-class ComparisonQuery(WireModel):
-    """Query of a comparison."""
-
-    old: Annotated[str, Field(min_length=1, max_length=512, description="The older experiment.")]
-
-
 @experiments.get(
     "/experiments/{experiment_id:path}/comparison",
     response_model=EvalComparison,
-    responses=answers(200, EVAL_COMPARISON_EXAMPLE, 400, 404),
-    summary="Compare two experiments",
+    responses=answers(200, EVAL_COMPARISON_EXAMPLE),
 )
 async def comparison(
-    caller: CallerDep, experiment: OwnExperiment, query: Annotated[ComparisonQuery, Query()]
+    caller: CallerDep, experiment: OwnExperiment, query: Annotated[ExperimentsCompareQuery, Query()]
 ) -> Response:
     """Compare an experiment with an older one of yours, case by case."""
     return reply(experiment.compare(await experiment_of(caller, query.old)))
 
 
-class DatasetsQuery(PageQuery):
-    """Which page of data sets."""
-
-    after: Annotated[
-        str | None,
-        Field(min_length=1, max_length=NAME_CHARS_MAX, description="The `next` of the previous page."),
-    ] = None
-
-
 @datasets.get(
     "/datasets",
     response_model=EvalDatasetPage,
-    responses=answers(200, {"datasets": [DATASET_EXAMPLE]}, 400),
-    summary="Your data sets",
+    responses=answers(200, {"datasets": [DATASET_EXAMPLE]}),
 )
-async def list_datasets(caller: CallerDep, page: Annotated[DatasetsQuery, Query()]) -> Response:
+async def list_datasets(caller: CallerDep, page: Annotated[PageQuery, Query()]) -> Response:
     """Return your data sets by name."""
     datasets_page = await caller.datasets.list(after=page.after, limit=page.limit)
     return reply(EvalDatasetPage(datasets=datasets_page.items, next=datasets_page.next))
@@ -131,8 +109,7 @@ async def list_datasets(caller: CallerDep, page: Annotated[DatasetsQuery, Query(
 @datasets.post(
     "/datasets",
     response_model=EvalDataset,
-    responses=answers(200, DATASET_EXAMPLE, 400, has_body=True),
-    summary="Make a data set",
+    responses=answers(200, DATASET_EXAMPLE),
 )
 async def make_dataset(
     *, caller: CallerDep, body: Annotated[NewDataset, body_example(prices={"name": "prices"})]
@@ -144,8 +121,7 @@ async def make_dataset(
 @datasets.get(
     "/datasets/{dataset_id:path}",
     response_model=EvalDatasetView,
-    responses=answers(200, {"dataset": DATASET_EXAMPLE, "cases": [DATASET_CASE_EXAMPLE]}, 400, 404),
-    summary="A data set",
+    responses=answers(200, {"dataset": DATASET_EXAMPLE, "cases": [DATASET_CASE_EXAMPLE]}),
 )
 async def get_dataset(caller: CallerDep, dataset: OwnDataset, page: PageDep) -> Response:
     """Return a data set with a page of its cases, in their order."""
@@ -157,9 +133,8 @@ async def get_dataset(caller: CallerDep, dataset: OwnDataset, page: PageDep) -> 
     "/datasets/{dataset_id:path}/yaml",
     response_class=Response,
     responses=answers(
-        200, "name: prices\ncases:\n- name: oslo\n  inputs: Price of Oslo\n", 404, media_type=YAML_TYPE
+        200, "name: prices\ncases:\n- name: oslo\n  inputs: Price of Oslo\n", media_type=YAML_TYPE
     ),
-    summary="Download a data set",
 )
 async def download_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
     """Return a data set as a YAML file in the form of pydantic-evals."""
@@ -174,8 +149,7 @@ async def download_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
 @datasets.delete(
     "/datasets/{dataset_id:path}",
     response_model=Deleted,
-    responses=answers(200, {"deleted": ["prices"]}, 404),
-    summary="Delete a data set",
+    responses=answers(200, {"deleted": ["prices"]}),
 )
 async def delete_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
     """Delete a data set with its cases; experiments on it stay."""
@@ -186,8 +160,7 @@ async def delete_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
 @datasets.post(
     "/datasets/{dataset_id:path}/cases",
     response_model=EvalDatasetCase,
-    responses=answers(200, DATASET_CASE_EXAMPLE, 400, 404, 409, has_body=True),
-    summary="Add a case",
+    responses=answers(200, DATASET_CASE_EXAMPLE),
 )
 async def add_case(
     *,
@@ -201,10 +174,7 @@ async def add_case(
         ),
     ],
 ) -> Response:
-    """Add a case to a data set: from a run of yours, or from inputs. An equal case stays as it is.
-
-    What is given beside `runId` replaces what the run says. `inputs` with `conversation` are messages.
-    """
+    """Add a case to a data set: from a run of yours, or from inputs. An equal case stays as it is."""
     changes = _case_changes(body)
     if body.run_id is None:
         if "inputs" not in changes:
@@ -220,8 +190,7 @@ async def add_case(
 @datasets.patch(
     "/datasets/{dataset_id:path}/cases",
     response_model=EvalDatasetCase,
-    responses=answers(200, DATASET_CASE_EXAMPLE, 400, 404, has_body=True),
-    summary="Change a case",
+    responses=answers(200, DATASET_CASE_EXAMPLE),
 )
 async def change_case(
     *,
@@ -237,20 +206,13 @@ async def change_case(
     raise not_found("case")
 
 
-class CaseQuery(WireModel):
-    """Which case."""
-
-    name: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, description="The case.")]
-
-
 @datasets.delete(
     "/datasets/{dataset_id:path}/cases",
     response_model=EvalDataset,
-    responses=answers(200, DATASET_EXAMPLE, 404),
-    summary="Delete a case",
+    responses=answers(200, DATASET_EXAMPLE),
 )
 async def delete_case(
-    caller: CallerDep, dataset: OwnDataset, query: Annotated[CaseQuery, Query()]
+    caller: CallerDep, dataset: OwnDataset, query: Annotated[DatasetsDeleteCaseQuery, Query()]
 ) -> Response:
     """Delete a case of a data set."""
     try:

@@ -26,6 +26,7 @@ from windlass_protocol import (
 )
 from windlass_protocol import NewMessage as Message
 from windlass_protocol import NewSession as Session
+from windlass_server.generated.queries import EveStreamQuery
 from windlass_server.models import Text, WireModel
 from windlass_server.openapi import answers, body_example
 from windlass_server.problems import Problem, not_found
@@ -134,29 +135,16 @@ class EveHealth(WireModel):
     workflow_id: str = "windlass"
 
 
-class StreamQuery(WireModel):
-    """Query of a stream."""
-
-    start_index: Annotated[int | None, Field(ge=0, description="The number of events to leave out.")] = None
-    follow: Annotated[bool, Field(description="False ends the stream at the current end of the journal.")] = (
-        True
-    )
-
-
 _HEALTHY: Final[JsonObject] = {"ok": True, "status": "ready", "workflowId": "windlass"}
 
 
 @router.get(
     "/health",
     response_model=EveHealth,
-    responses={status: answer for status, answer in answers(200, _HEALTHY).items() if status in (200, 503)},
-    summary="Health of the server, for clients of eve",
+    responses=answers(200, _HEALTHY),
 )
 async def health(request: Request, query: AnyQueryDep) -> Response:
-    """Return whether the server accepts requests, as `/v1/ready` does; needs no credentials.
-
-    503 while the server shuts down, and while a store cannot be written.
-    """
+    """Return whether the server accepts requests, as `/v1/ready` does; needs no credentials."""
     require_ready(request)
     return reply(EveHealth())
 
@@ -165,10 +153,7 @@ async def health(request: Request, query: AnyQueryDep) -> Response:
     "/session",
     status_code=202,
     response_model=EveStarted,
-    responses=answers(
-        202, {"ok": True, "sessionId": "019a8f…", "continuationToken": "019a8f…"}, 403, has_body=True
-    ),
-    summary="Create a session, for clients of eve",
+    responses=answers(202, {"ok": True, "sessionId": "019a8f…", "continuationToken": "019a8f…"}),
 )
 async def create(
     *,
@@ -204,8 +189,7 @@ async def create(
 @router.post(
     "/session/{session_id:path}",
     response_model=EveAccepted,
-    responses=answers(200, {"ok": True, "sessionId": "019a8f…"}, 403, 404, 409, has_body=True),
-    summary="Continue a session, for clients of eve",
+    responses=answers(200, {"ok": True, "sessionId": "019a8f…"}),
 )
 async def proceed(
     *,
@@ -222,11 +206,7 @@ async def proceed(
         ),
     ],
 ) -> Response:
-    """Send a message to a session, answer its requests, or both.
-
-    A message to a session that waits for answers joins its run, and open requests without an answer are
-    ignored. Any other message starts a run after the current one.
-    """
+    """Send a message to a session, answer its requests, or both."""
     if body.continuation_token != session.session_id:
         raise not_found("session")
     content, answered = body.content, body.input_responses
@@ -295,19 +275,15 @@ _EXAMPLE: Final = (
 @router.get(
     "/session/{session_id:path}/stream",
     response_class=Response,
-    responses=answers(200, _EXAMPLE, 400, 404, media_type=NDJSON_TYPE),
-    summary="Watch a session, for clients of eve",
+    responses=answers(200, _EXAMPLE, media_type=NDJSON_TYPE),
 )
 async def stream(
-    *, request: Request, caller: CallerDep, session: OwnSession, query: Annotated[StreamQuery, Query()]
+    *, request: Request, caller: CallerDep, session: OwnSession, query: Annotated[EveStreamQuery, Query()]
 ) -> Response:
-    """Send the events of a session in the sequence of eve, as lines of JSON; then new ones.
-
-    The stream does not end by itself: `session.waiting`, `session.completed` and `session.failed` end a turn.
-    """
+    """Send the events of a session in the sequence of eve, as lines of JSON; then new ones."""
     shape = {"shape": "eve", "format": "ndjson", "startIndex": query.start_index, "follow": query.follow}
     response = await feeds.of_session(
-        request=request, caller=caller, session=session, query=feeds.SessionFeedQuery.model_validate(shape)
+        request=request, caller=caller, session=session, query=feeds.FeedsSessionQuery.model_validate(shape)
     )
     return _with_session_header(response, session.session_id)
 

@@ -1,22 +1,25 @@
 """Routes of feeds: the events of a session, a run, or all sessions, stored and live."""
 
 from contextlib import aclosing
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import Field
 
 from windlass.feed import decode_cursor, encode_cursor
 from windlass.ports.feed import PROGRESS_TYPES, EventStream, StreamOptions, check_event_names
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import AllCursor, Cursor, RunCursor, SessionCursor
-from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import WireModel
+from windlass_server.generated.queries import (
+    FeedsAllQuery,
+    FeedsReplayQuery,
+    FeedsRunQuery,
+    FeedsSessionQuery,
+)
 from windlass_server.openapi import answers
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep, OwnRun, OwnSession
 from windlass_server.routing import Route
-from windlass_server.settings import REPLAY_PAUSE_S, REPLAY_PAUSE_S_MAX, TYPES_MAX
+from windlass_server.settings import TYPES_MAX
 from windlass_server.streams import (
     NDJSON_TYPE,
     SSE_TYPE,
@@ -42,84 +45,17 @@ RECORDS_MAX = 10_000
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
 
 
-class FeedQuery(WireModel):
-    """Query of a feed."""
-
-    after: str | None = None
-    """The `id` of the last event that was received; from the beginning when left out."""
-    follow: bool = True
-    """False ends the stream at the current end of the journal."""
-    format: Literal["sse", "ndjson"] | None = None
-    """By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`; with
-    `shape=eve`, lines unless it names `text/event-stream`."""
-    shape: Literal["events", "steerable", "eve"] = "events"
-    """`steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`. `eve`, for
-    sessions, sends the events of eve 0.13.8 in its order."""
-    deltas: Literal["whole", "slim"] = "whole"
-    """Only with `shape=events`: `slim` leaves out of a text delta what it shares with the one before it."""
-    start_index: Annotated[
-        int | None, Field(ge=0, description="Only with `shape=eve`: the number of events to leave out.")
-    ] = None
-
-
-class SessionFeedQuery(FeedQuery):
-    """Query of the feed of a session, which may be read from its end."""
-
-    last: Annotated[
-        int | None,
-        Field(ge=1, le=RECORDS_MAX, description="Start with the newest records, this many of them."),
-    ] = None
-    before: Annotated[
-        int | None,
-        Field(ge=2, le=INTEGER_MAX, description="End before this record; only with `follow=false`."),
-    ] = None
-
-
-class ReplayQuery(WireModel):
-    """Query of a replay."""
-
-    after: str | None = None
-    """The `id` of the last event that was received; from the beginning when left out."""
-    format: Literal["sse", "ndjson"] | None = None
-    """By default `Accept` decides."""
-    speed: Annotated[float, Field(ge=0.1, le=1_000, description="2 halves the pauses.")] = 1.0
-    pause_max: Annotated[
-        float,
-        Field(ge=0, le=REPLAY_PAUSE_S_MAX, description="The longest pause, seconds."),
-    ] = REPLAY_PAUSE_S
-
-
-class AllQuery(WireModel):
-    """Query of the feed over all sessions."""
-
-    after: str | None = None
-    """The `id` of the last event that was received, or `now`; from the beginning when left out."""
-    follow: bool = True
-    """False ends the stream at the current end of the journal."""
-    format: Literal["sse", "ndjson"] | None = None
-    """By default `Accept` decides."""
-    types: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=4_096,
-            pattern=r"^[a-z_.]+(?:,[a-z_.]+)*$",
-            description="Event types, separated by commas.",
-            examples=["run.started,run.waiting,run.completed"],
-        ),
-    ] = None
-
-
-FeedDep = Annotated[FeedQuery, Query()]
+FeedQuery = FeedsRunQuery | FeedsSessionQuery
+FeedDep = Annotated[FeedsRunQuery, Query()]
 LastEventId = Annotated[
     str | None,
     Header(alias="Last-Event-ID", description="As `after`; browsers send it when they reconnect."),
 ]
-_ANSWERS = answers(200, _EXAMPLE, 400, 404, 410, media_type=SSE_TYPE)
+_ANSWERS = answers(200, _EXAMPLE, media_type=SSE_TYPE)
 _ANSWERS[200]["content"][NDJSON_TYPE] = {
     "example": '{"cursor":"s.MDE5YQ.7","type":"message.completed","data":{"message":"Done."},"seq":7}\n'
 }
-_OF_ALL = answers(200, _EXAMPLE, 400, 410, media_type=SSE_TYPE)
+_OF_ALL = answers(200, _EXAMPLE, media_type=SSE_TYPE)
 _OF_ALL[200]["content"][NDJSON_TYPE] = _ANSWERS[200]["content"][NDJSON_TYPE]
 _OF_ALL[200]["headers"] = {
     CURSOR_HEADER: {"description": "The cursor at which the stream begins.", "schema": {"type": "string"}}
@@ -130,23 +66,16 @@ _OF_ALL[200]["headers"] = {
     "/sessions/{session_id:path}/events",
     responses=_ANSWERS,
     response_class=Response,
-    summary="Watch a session",
 )
 async def of_session(
     *,
     request: Request,
     caller: CallerDep,
     session: OwnSession,
-    query: Annotated[SessionFeedQuery, Query()],
+    query: Annotated[FeedsSessionQuery, Query()],
     last: LastEventId = None,
 ) -> Response:
-    """Send every event of a session: first the stored ones, then new ones.
-
-    Each has an `id`. A client that reconnects with the last `id` misses no event and gets none twice, even
-    after a restart of the server. With `last` the feed starts near the end; `before` with `last` and
-    `follow=false` is the page before a record. With `shape=eve` the `id` is the number of the event, and
-    lines of JSON resume with `startIndex`.
-    """
+    """Send every event of a session: first the stored ones, then new ones."""
     bus, streams = caller.tenant.runtime.events(), _streams(request)
     start = _eve_start(query, last)
     cursor = None if query.shape == "eve" else _cursor(query, last)
@@ -164,7 +93,7 @@ async def of_session(
     return response
 
 
-@router.get("/runs/{run_id:path}/events", responses=_ANSWERS, response_class=Response, summary="Watch a run")
+@router.get("/runs/{run_id:path}/events", responses=_ANSWERS, response_class=Response)
 async def of_run(
     *, request: Request, caller: CallerDep, run: OwnRun, query: FeedDep, last: LastEventId = None
 ) -> Response:
@@ -181,21 +110,17 @@ async def of_run(
     return await _response(request, caller, feed=feed, query=query, chat=chat)
 
 
-@router.get("/runs/{run_id:path}/replay", responses=_ANSWERS, response_class=Response, summary="Replay a run")
+@router.get("/runs/{run_id:path}/replay", responses=_ANSWERS, response_class=Response)
 async def replay(
     *,
     request: Request,
     caller: CallerDep,
     run: OwnRun,
-    query: Annotated[ReplayQuery, Query()],
+    query: Annotated[FeedsReplayQuery, Query()],
     last: LastEventId = None,
 ) -> Response:
-    """Send the events of a run again, with the original pauses.
-
-    Nothing is executed. The stream ends with the last event of the run so far. Deltas are not stored, so
-    texts come whole.
-    """
-    runtime, plain = caller.tenant.runtime, FeedQuery(after=query.after, format=query.format)
+    """Send the events of a run again, with the original pauses."""
+    runtime, plain = caller.tenant.runtime, FeedsRunQuery(after=query.after, format=query.format)
     options = StreamOptions(follow=False)
     inner = runtime.events().subscribe_run(
         run.run_id, _cursor(plain, last), options=options, until_terminal=True
@@ -205,16 +130,11 @@ async def replay(
     return await _response(request, caller, feed=feed, query=plain)
 
 
-@router.get("/events", responses=_OF_ALL, response_class=Response, summary="Watch all your sessions")
+@router.get("/events", responses=_OF_ALL, response_class=Response)
 async def of_all(
-    *, request: Request, caller: CallerDep, query: Annotated[AllQuery, Query()], last: LastEventId = None
+    *, request: Request, caller: CallerDep, query: Annotated[FeedsAllQuery, Query()], last: LastEventId = None
 ) -> Response:
-    """Send the events of all your sessions, in their order.
-
-    `after=now` starts with the next event. The header `windlass-cursor` has the cursor at which the stream
-    begins: a client that is disconnected before the first event resumes there. Deltas are sent only if
-    `types` names them. To keep a list up to date, open this feed first, then read the list.
-    """
+    """Send the events of all your sessions, in their order."""
     types = None if query.types is None else frozenset(query.types.split(","))
     if types is not None and len(types) > TYPES_MAX:
         raise Problem(422, f"types: found {len(types):,}, limit {TYPES_MAX}")
@@ -227,12 +147,12 @@ async def of_all(
     else:
         cursor = None if not text else decode_cursor(text)
     feed = caller.sessions.events(cursor, options=options, types=types)
-    plain = FeedQuery(after=query.after, follow=query.follow, format=query.format)
+    plain = FeedsRunQuery(after=query.after, follow=query.follow, format=query.format)
     return await _response(request, caller, feed=feed, query=plain, tells_place=True)
 
 
 async def _from_end(
-    caller: Caller, session_id: str, *, query: SessionFeedQuery, cursor: Cursor | None
+    caller: Caller, session_id: str, *, query: FeedsSessionQuery, cursor: Cursor | None
 ) -> Cursor | None:
     """Return where a page of a session starts; a cursor, of a client that reconnects, says it itself."""
     if query.shape != "events":

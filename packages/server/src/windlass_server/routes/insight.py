@@ -1,17 +1,16 @@
 """Routes over many runs: statistics, failures, versions of agents, proposals to change them."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal, TypedDict
+from datetime import timedelta
+from typing import Annotated, Final, TypedDict
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field
 
 from windlass.agent.package import package_difference, package_of
 from windlass.catalog import RunStats
-from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, by_model
+from windlass.catalog.stats import RunGroup, by_model
 from windlass.errors import Conflict, Rejected
-from windlass.ledger import ProposalState, ProposalStatus
+from windlass.ledger import ProposalState
 from windlass.ledger.changes import package_values
 from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
@@ -39,7 +38,14 @@ from windlass_protocol import (
     VersionTally,
     WaitingNumbers,
 )
-from windlass_server.models import NewProposal, PageQuery, ProposalTrial, Verdict, WireModel
+from windlass_server.generated.bodies import NewProposal, ProposalTrial, Verdict
+from windlass_server.generated.queries import (
+    AgentsCompareQuery,
+    AgentsVersionsQuery,
+    ProposalsListQuery,
+    RunsFailuresQuery,
+    RunsStatsQuery,
+)
 from windlass_server.openapi import (
     COMPARE_EXAMPLE,
     FAILURES_EXAMPLE,
@@ -72,50 +78,17 @@ FAILING_TOOLS_MAX: Final = 20
 GROUPS_MAX: Final = 8
 """Agents, models or versions in statistics that are split."""
 SPAN_DEFAULT: Final = timedelta(days=1)
-_MOMENT: Final = r"^(?:19[7-9]\d|2\d{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)$"
-_MOMENT_EXAMPLES: Final[list[object]] = ["2026-01-01T00:00:00Z"]
-Since = Annotated[
-    str | None,
-    Field(
-        pattern=_MOMENT,
-        description="Runs that started then or later.",
-        examples=_MOMENT_EXAMPLES,
-    ),
-]
-Until = Annotated[
-    str | None, Field(pattern=_MOMENT, description="Runs that started before.", examples=_MOMENT_EXAMPLES)
-]
-AgentFilter = Annotated[str | None, Field(min_length=1, max_length=512)]
-
-
-class StatsQuery(WireModel):
-    """Query of statistics."""
-
-    since: Since = None
-    until: Until = None
-    bucket: Annotated[int, Field(ge=1, le=BUCKET_S_MAX, description="Seconds per interval.")] = 3_600
-    agent: AgentFilter = None
-    split: Annotated[
-        Literal["agent", "model", "version", "tool"] | None,
-        Field(description="Also the same numbers by agent, model or version, or the calls by tool."),
-    ] = None
 
 
 @numbers.get(
     "/stats",
     response_model=Stats,
-    responses=answers(200, STATS_EXAMPLE, 400),
-    summary="Statistics of your runs",
+    responses=answers(200, STATS_EXAMPLE),
 )
-async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Response:
-    """Return counts, durations and cost of your runs.
-
-    The default is the last day in hours. Runs of subagents count as part of the run that they work for,
-    unless `agent` names the subagent. `split` adds the eight groups with the most runs; durations of a model
-    that several versions use are left out. `split=tool` adds the calls of the eight tools with the most.
-    """
-    end = moment_of(query.until) or caller.now()
-    start = moment_of(query.since) or end - SPAN_DEFAULT
+async def stats(caller: CallerDep, query: Annotated[RunsStatsQuery, Query()]) -> Response:
+    """Return counts, durations and cost of your runs."""
+    end = query.until or caller.now()
+    start = query.since or end - SPAN_DEFAULT
     split = "version" if query.split == "model" else None if query.split == "tool" else query.split
     run_stats = await caller.sessions.stats(
         start, end, bucket_s=query.bucket, agent_id=query.agent, split=split
@@ -194,77 +167,22 @@ def _group_view(group: RunGroup) -> StatsGroup:
     )
 
 
-def moment_of(text: str | None) -> datetime | None:
-    """Return the time in a query.
-
-    Raises:
-        Problem: there is no such day or hour.
-    """
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        pass
-    raise Problem(422, "not a valid time: expected a form such as 2026-01-31T09:30:00Z")
-
-
-def stamp_of(text: str | None) -> str | None:
-    """Return the time in a query in the format of records."""
-    moment = moment_of(text)
-    if moment is None:
-        return None
-    return stamp(moment)
-
-
 RUNS_MAX: Final = 10_000
 """The newest runs that one response is computed from."""
 CAUSES_MAX: Final = 200
 """The most frequent causes of each kind of failure."""
-Version = Annotated[
-    str,
-    Field(pattern=r"^sha256:[0-9a-f]{64}$", description="A version of the agent, as `/versions` names it."),
-]
-
-
-AgentId = Annotated[str, Field(min_length=1, max_length=512, description="An agent.", examples=["clerk"])]
-
-
-class VersionsQuery(PageQuery):
-    """Query of the versions of an agent."""
-
-    agent: AgentId
-
-
-class CompareQuery(WireModel):
-    """Query of a comparison."""
-
-    agent: AgentId
-    old: Version
-    new: Version
-
-
-class FailuresQuery(WireModel):
-    """Query of failures."""
-
-    since: Since = None
-    until: Until = None
-    agent: AgentFilter = None
 
 
 @ledger.get(
     "/failures",
     response_model=Failures,
-    responses=answers(200, FAILURES_EXAMPLE, 400),
-    summary="Why your runs failed",
+    responses=answers(200, FAILURES_EXAMPLE),
 )
-async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) -> Response:
-    """Return why your runs failed: by kind and by cause, with the runs of each.
-
-    Errors that differ only in numbers, ids, paths or quoted values are one cause. The newest 10,000 runs are
-    counted.
-    """
-    look = caller.sessions.look(query.agent, stamp_of(query.since), stamp_of(query.until))
+async def failures(caller: CallerDep, query: Annotated[RunsFailuresQuery, Query()]) -> Response:
+    """Return why your runs failed: by kind and by cause, with the runs of each."""
+    look = caller.sessions.look(
+        query.agent, *(moment and stamp(moment) for moment in (query.since, query.until))
+    )
     facts = await _facts(caller, look, limit=RUNS_MAX + 1)
     ended = [run for run in facts[:RUNS_MAX] if run.has_ended]
     groups = tuple(
@@ -282,14 +200,10 @@ async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) 
 @ledger.get(
     "/versions",
     response_model=AgentVersions,
-    responses=answers(200, VERSIONS_EXAMPLE, 400),
-    summary="The versions of an agent",
+    responses=answers(200, VERSIONS_EXAMPLE),
 )
-async def versions(caller: CallerDep, query: Annotated[VersionsQuery, Query()]) -> Response:
-    """Return the versions of an agent in your runs, with the results of those runs.
-
-    Rates and means have 95 % confidence intervals.
-    """
+async def versions(caller: CallerDep, query: Annotated[AgentsVersionsQuery, Query()]) -> Response:
+    """Return the versions of an agent in your runs, with the results of those runs."""
     agent = query.agent
     by_version: dict[str, list[RunFacts]] = {}
     for run in await _facts(caller, caller.sessions.look(agent)):
@@ -308,15 +222,10 @@ async def versions(caller: CallerDep, query: Annotated[VersionsQuery, Query()]) 
 @ledger.get(
     "/compare",
     response_model=AgentComparison,
-    responses=answers(200, COMPARE_EXAMPLE, 400, 404),
-    summary="Compare two versions of an agent",
+    responses=answers(200, COMPARE_EXAMPLE),
 )
-async def compare(caller: CallerDep, query: Annotated[CompareQuery, Query()]) -> Response:
-    """Return the results of two versions of an agent, and the confidence of their difference.
-
-    The verdict is `better` or `worse` only with at least five runs of each version, if Fisher's exact test
-    (`pValue`) and the whole confidence interval of the difference say so. Otherwise it is `unclear`.
-    """
+async def compare(caller: CallerDep, query: Annotated[AgentsCompareQuery, Query()]) -> Response:
+    """Return the results of two versions of an agent, and the confidence of their difference."""
     agent, old, new = query.agent, query.old, query.new
     facts = [run for run in await _facts(caller, caller.sessions.look(agent)) if run.has_ended]
     runs = [[run.sample for run in facts if run.fingerprint == name] for name in (old, new)]
@@ -353,26 +262,15 @@ async def _changes(
 ProposalId = Annotated[str, Path(description="A proposal.", examples=["proposal-019a8f…"])]
 
 
-class ProposalQuery(PageQuery):
-    """Filters of a list of proposals."""
-
-    status: ProposalStatus | None = None
-    agent: str | None = None
-
-
 @proposals.get(
     "/proposals",
     response_model=ProposalList,
-    responses=answers(200, {"proposals": [PROPOSAL_EXAMPLE], "work": []}, 400, 404),
-    summary="The proposals",
+    responses=answers(200, {"proposals": [PROPOSAL_EXAMPLE], "work": []}),
 )
 async def list_proposals(
-    request: Request, caller: CallerDep, *, query: Annotated[ProposalQuery, Query()]
+    request: Request, caller: CallerDep, *, query: Annotated[ProposalsListQuery, Query()]
 ) -> Response:
-    """Return the proposals to change agents of the tenant, newest first.
-
-    For improvers: a proposal quotes runs of all users of the tenant.
-    """
+    """Return the proposals to change agents of the tenant, newest first."""
     desk = _desk(request, caller)
     states = await desk.builder.proposals()
 
@@ -389,8 +287,7 @@ async def list_proposals(
     "/proposals",
     status_code=202,
     response_model=ProposalAccepted,
-    responses=answers(202, {"proposalId": "proposal-019a8f…"}, 404, 409, has_body=True),
-    summary="Request a proposal",
+    responses=answers(202, {"proposalId": "proposal-019a8f…"}),
 )
 async def propose(
     request: Request,
@@ -398,11 +295,7 @@ async def propose(
     *,
     body: Annotated[NewProposal, body_example(prices={"goal": "prices", "agent": "clerk"})],
 ) -> Response:
-    """Let the builder model propose a change to an agent, for a goal.
-
-    It works on recorded runs. The response is sent at once; the proposal appears in the list when it is made.
-    After a restart of the server, the same key resumes the work.
-    """
+    """Let the builder model propose a change to an agent, for a goal."""
     desk, settings = _desk(request, caller), _settings(request)
     if settings.model is None:
         raise conflict_error(
@@ -422,8 +315,7 @@ async def propose(
     "/proposals/{proposal_id:path}/check",
     status_code=202,
     response_model=ProposalAccepted,
-    responses=answers(202, {"proposalId": "proposal-019a8f…"}, 404, 409, has_body=True),
-    summary="Check a proposal",
+    responses=answers(202, {"proposalId": "proposal-019a8f…"}),
 )
 async def check(
     request: Request,
@@ -432,11 +324,7 @@ async def check(
     proposal_id: ProposalId,
     body: Annotated[ProposalTrial | None, body_example(some={}, more={"repeats": 3})] = None,
 ) -> Response:
-    """Repeat recorded runs with both versions, and compare the results.
-
-    Tools are replayed; models are called. The response is sent at once; the check appears in the proposal
-    when it is done.
-    """
+    """Repeat recorded runs with both versions, and compare the results."""
     desk = _desk(request, caller)
     made = (await _find_proposal(desk, proposal_id)).proposal
     if made.goal_id not in {goal.goal_id for goal in _settings(request).goals}:
@@ -452,8 +340,7 @@ async def check(
 @proposals.post(
     "/proposals/{proposal_id:path}/approve",
     response_model=ProposalView,
-    responses=answers(200, PROPOSAL_EXAMPLE, 404, 409, has_body=True),
-    summary="Approve a proposal",
+    responses=answers(200, PROPOSAL_EXAMPLE),
 )
 async def approve(
     request: Request,
@@ -462,18 +349,14 @@ async def approve(
     proposal_id: ProposalId,
     ruling: Annotated[Verdict | None, body_example(words={"reason": "The check is clear."})] = None,
 ) -> Response:
-    """Record your approval; it can be withdrawn until the change is applied.
-
-    The operator of the server applies the change with `builder.apply`.
-    """
+    """Record your approval; it can be withdrawn until the change is applied."""
     return await _settle(request, caller, proposal_id=proposal_id, verdict=ruling or Verdict(), is_yes=True)
 
 
 @proposals.post(
     "/proposals/{proposal_id:path}/refuse",
     response_model=ProposalView,
-    responses=answers(200, PROPOSAL_EXAMPLE, 404, 409, has_body=True),
-    summary="Refuse a proposal",
+    responses=answers(200, PROPOSAL_EXAMPLE),
 )
 async def refuse(
     request: Request,
@@ -489,8 +372,7 @@ async def refuse(
 @proposals.get(
     "/proposals/{proposal_id:path}",
     response_model=ProposalView,
-    responses=answers(200, PROPOSAL_EXAMPLE, 404),
-    summary="A proposal",
+    responses=answers(200, PROPOSAL_EXAMPLE),
 )
 async def get_proposal(request: Request, caller: CallerDep, *, proposal_id: ProposalId) -> Response:
     """Return a proposal: the change, its evidence, its check and its verdict."""

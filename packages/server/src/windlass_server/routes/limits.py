@@ -9,10 +9,10 @@ import windlass_protocol as wire
 from windlass.errors import UnknownName
 from windlass.parts import SpendLimit
 from windlass_protocol import LimitInfo, LimitList
-from windlass_server.models import NewLimit
+from windlass_server.generated.bodies import NewLimit
 from windlass_server.openapi import answers, body_example
 from windlass_server.problems import not_found
-from windlass_server.requests import PREFIX, CallerDep, reply
+from windlass_server.requests import PREFIX, CallerDep, PageDep, page_of, reply
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["limits"], route_class=Route)
@@ -37,22 +37,19 @@ _EXAMPLE: Final[dict[str, JsonValue]] = {
     "/limits",
     response_model=LimitList,
     responses=answers(200, {"limits": [_EXAMPLE]}),
-    summary="What is left of the limits",
 )
-async def list_limits(caller: CallerDep) -> Response:
-    """Return the limits that your runs count for, with what is left of them now.
-
-    An operator gets all limits of the tenant.
-    """
+async def list_limits(caller: CallerDep, query: PageDep) -> Response:
+    """Return the limits that your runs count for, with what is left of them now."""
     owner = None if caller.principal.is_operator else caller.principal.user
-    return reply(LimitList(limits=await caller.tenant.runtime.sessions.limits.infos(owner=owner)))
+    infos = await caller.tenant.runtime.sessions.limits.infos(owner=owner)
+    page = page_of(infos, query, name=lambda info: f"{info.name}\n{info.subject or ''}")
+    return reply(LimitList(limits=page.items, next=page.next))
 
 
 @router.post(
     "/limits",
     response_model=LimitInfo,
-    responses=answers(200, _EXAMPLE, 404, 409, has_body=True),
-    summary="Set a limit",
+    responses=answers(200, _EXAMPLE),
 )
 async def put(
     *,
@@ -65,11 +62,7 @@ async def put(
         ),
     ],
 ) -> Response:
-    """Set a limit, or replace the one with this name; for operators only.
-
-    It holds in every process of the fleet within two seconds. What was spent of a limit with the same name in
-    the same period counts.
-    """
+    """Set a limit, or replace the one with this name; for operators only."""
     values = {name: getattr(body, name) for name in wire.NewLimit.model_fields}
     limit = SpendLimit(**{name: value for name, value in values.items() if value is not None})
     return reply(await caller.tenant.runtime.sessions.limits.set(limit))
@@ -78,8 +71,7 @@ async def put(
 @router.delete(
     "/limits/{limit_name}",
     response_model=LimitInfo,
-    responses=answers(200, _EXAMPLE, 404),
-    summary="Remove a limit",
+    responses=answers(200, _EXAMPLE),
 )
 async def delete(
     caller: CallerDep, limit_name: Annotated[str, Path(description="A limit.", examples=["house"])]

@@ -1,17 +1,15 @@
 """Routes of runs: list, read, trace, decisions, prompts, cancel; and starts that were refused."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import Field
 
-from windlass.catalog.sessions import RUN_IDS_MAX, SEARCH_CHARS_MAX, RunQuery
+from windlass.catalog.sessions import RunQuery
 from windlass.playground import Playground, UnknownStep
-from windlass.ports.listing import RunSort, WaitCause
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
-    Accepted,
+    AcceptedRun,
     DecisionRun,
     FeedbackInfo,
     FeedbackList,
@@ -24,7 +22,6 @@ from windlass_protocol import (
     RunInfo,
     RunPage,
     RunRow,
-    RunStatus,
     StepAnswer,
     StepCost,
     StepPrompt,
@@ -35,19 +32,12 @@ from windlass_protocol import (
     UsageShare,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import (
-    Cancel,
-    ErrorFilter,
-    Moment,
-    Name,
-    NewFeedback,
-    NewPlaygroundRun,
-    Number,
-    PageDep,
-    PageQuery,
-    RetryRun,
-    Total,
-    WireModel,
+from windlass_server.generated.bodies import Cancel, NewFeedback, NewPlaygroundRun, RetryRun
+from windlass_server.generated.queries import (
+    RunsDecisionsQuery,
+    RunsListQuery,
+    RunsRefusedQuery,
+    RunsTraceQuery,
 )
 from windlass_server.openapi import (
     COSTS_EXAMPLE,
@@ -68,13 +58,13 @@ from windlass_server.requests import (
     PREFIX,
     CallerDep,
     OwnRun,
+    PageDep,
     body_of,
     narrow_budget,
     page_of,
     reply,
 )
 from windlass_server.routing import Route
-from windlass_server.settings import TARGET_BYTES_MAX
 
 router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
@@ -86,49 +76,12 @@ RESULTS_MAX: Final = 20
 """Results of tools in the costs of a run."""
 
 
-class RunQueryParams(PageQuery):
-    """Filters of a list of runs, and its order."""
-
-    session: Name = None
-    runs: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=TARGET_BYTES_MAX,
-            description=f"Ids of runs, one a line; at most {RUN_IDS_MAX}, in a query of 8 KiB.",
-        ),
-    ] = None
-    agent: Name = None
-    status: RunStatus | None = None
-    subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
-    playground: Annotated[bool, Field(description="Include playground runs.")] = False
-    waits_on: Annotated[WaitCause | None, Field(description="`person`: input or recovery.")] = None
-    version: Annotated[Name, Field(description="The fingerprint of the package.")] = None
-    error: Annotated[ErrorFilter, Field(description="The kind of the error; `any` for every error.")] = None
-    tag: Name = None
-    feedback: Literal["up", "down", "none"] | None = None
-    crashed: Annotated[bool | None, Field(description="Taken over after a crash, or not.")] = None
-    since: Annotated[Moment | None, Field(description="Started then or later.")] = None
-    until: Annotated[Moment | None, Field(description="Started before.")] = None
-    cost_min: Annotated[Number, Field(description="Millionths of a dollar.")] = None
-    cost_max: Annotated[Number, Field(description="Millionths of a dollar.")] = None
-    duration_min: Annotated[Number, Field(description="Milliseconds; 0 until a run has ended.")] = None
-    duration_max: Annotated[Number, Field(description="Milliseconds.")] = None
-    text: Annotated[
-        str | None, Field(min_length=1, max_length=SEARCH_CHARS_MAX, description="Words in their sessions.")
-    ] = None
-    sort: RunSort = RunSort.STARTED
-    ascending: bool = False
-    total: Total = False
-
-
 @router.get(
     "/runs",
     response_model=RunPage,
-    responses=answers(200, {"runs": [RUN_ROW_EXAMPLE]}, 400),
-    summary="Your runs",
+    responses=answers(200, {"runs": [RUN_ROW_EXAMPLE]}),
 )
-async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]) -> Response:
+async def list_runs(caller: CallerDep, query: Annotated[RunsListQuery, Query()]) -> Response:
     """Return the runs of your sessions, newest first unless sorted otherwise."""
     run_query = RunQuery(
         session_id=query.session,
@@ -161,45 +114,26 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
     )
 
 
-class RefusedQueryParams(PageQuery):
-    """Filter of a list of refused starts."""
-
-    agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
-
-
 @router.get(
     "/refused-starts",
     response_model=RefusedStartPage,
-    responses=answers(200, {"refusedStarts": [REFUSED_START_EXAMPLE]}, 400),
-    summary="Your refused starts",
+    responses=answers(200, {"refusedStarts": [REFUSED_START_EXAMPLE]}),
 )
-async def list_refused_starts(caller: CallerDep, query: Annotated[RefusedQueryParams, Query()]) -> Response:
+async def list_refused_starts(caller: CallerDep, query: Annotated[RunsRefusedQuery, Query()]) -> Response:
     """Return the runs that you asked for and that were not started, newest first, with their errors."""
     page = await caller.sessions.refused_starts(after=query.after, limit=query.limit, agent_id=query.agent)
     refused = tuple(body_of(RefusedStart, start) for start in page.items)
     return reply(RefusedStartPage(refused_starts=refused, next=page.next))
 
 
-class TraceQueryParams(WireModel):
-    """How much of a trace."""
-
-    events: Annotated[bool, Field(description="Whether its events come too; without them it is half.")] = True
-    after: Annotated[
-        int, Field(ge=0, le=INTEGER_MAX, description="The `seq` of an earlier answer: what is new since.")
-    ] = 0
-
-
 @router.get(
     "/runs/{run_id:path}/trace",
     response_model=TraceInfo,
-    responses=answers(200, TRACE_EXAMPLE, 404, 409),
-    summary="The trace of a run",
+    responses=answers(200, TRACE_EXAMPLE),
 )
-async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParams, Query()]) -> Response:
+async def trace(caller: CallerDep, run: OwnRun, query: Annotated[RunsTraceQuery, Query()]) -> Response:
     """Return the spans of a run: model calls, tool calls with their arguments in short, and waits; and its
     events.
-
-    With `after`, the `seq` of an earlier answer, only spans that began or changed since.
     """
     run_trace = await caller.tenant.runtime.sessions.trace(run.run_id, after=query.after)
     return reply(body_of(TraceInfo, run_trace, events=run_trace.events if query.events else ()))
@@ -208,14 +142,11 @@ async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParam
 @router.get(
     "/runs/{run_id:path}/costs",
     response_model=RunCosts,
-    responses=answers(200, COSTS_EXAMPLE, 404),
-    summary="Where the money of a run went",
+    responses=answers(200, COSTS_EXAMPLE),
 )
 async def costs(caller: CallerDep, run: OwnRun) -> Response:
     """Return what a run cost so far, by step, model, subagent and tool, and the results of tools that cost
     most.
-
-    A result of a tool is paid for again with each later prompt that has it.
     """
     run_costs = await caller.tenant.runtime.sessions.costs(run.run_id)
     results = sorted(run_costs.results, key=lambda result: (-result.cost_micros, -result.tokens))
@@ -237,28 +168,15 @@ def _usage_shares(usages: Mapping[str, Usage]) -> tuple[UsageShare, ...]:
     return tuple(UsageShare(name=name, usage=usage) for name, usage in usages.items())
 
 
-class DecisionQueryParams(WireModel):
-    """Which decisions of a run."""
-
-    after: Annotated[int, Field(ge=0, lt=INTEGER_MAX, description="How many to pass over.")] = 0
-    limit: Annotated[int | None, Field(ge=1, le=DECISIONS_MAX, description="The most; all if left out.")] = (
-        None
-    )
-
-
 @router.get(
     "/runs/{run_id:path}/decisions",
     response_model=DecisionRun,
-    responses=answers(200, DECISIONS_EXAMPLE, 404, 409),
-    summary="The decisions of a run",
+    responses=answers(200, DECISIONS_EXAMPLE),
 )
 async def decisions(
-    caller: CallerDep, run: OwnRun, query: Annotated[DecisionQueryParams, Query()]
+    caller: CallerDep, run: OwnRun, query: Annotated[RunsDecisionsQuery, Query()]
 ) -> Response:
-    """Return the decisions of a run with their alternatives, outcomes and problems.
-
-    With `limit` it is a page of them; `metrics.totalDecisions` counts all.
-    """
+    """Return the decisions of a run with their alternatives, outcomes and problems."""
     return reply(
         await caller.tenant.runtime.handle(run.run_id).decisions(after=query.after, limit=query.limit)
     )
@@ -267,15 +185,10 @@ async def decisions(
 @router.get(
     "/runs/{run_id:path}/steps/{step_index}/prompt",
     response_model=StepPrompt,
-    responses=answers(200, PROMPT_EXAMPLE, 404),
-    summary="The prompt of a step",
+    responses=answers(200, PROMPT_EXAMPLE),
 )
 async def prompt(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Response:
-    """Return the instructions, tools and messages that the model received in a step.
-
-    They are rebuilt from the journal and the version of the agent that the run is pinned to; `unknown` lists
-    what cannot be rebuilt. Of several attempts at a step it is the last one.
-    """
+    """Return the instructions, tools and messages that the model received in a step."""
     rebuilt = await caller.tenant.runtime.sessions.prompt(run.run_id, step_index)
     if rebuilt is None:
         raise not_found("step")
@@ -289,8 +202,7 @@ async def prompt(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Re
 @router.get(
     "/runs/{run_id:path}/steps/{step_index}/playground",
     response_model=PlaygroundDraft,
-    responses=answers(200, PLAYGROUND_EXAMPLE, 404, 409),
-    summary="A step as the playground can change it",
+    responses=answers(200, PLAYGROUND_EXAMPLE),
 )
 async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Response:
     """Return the parts of a model call that the playground can change, the models that can be chosen, and the
@@ -307,11 +219,8 @@ async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIn
 @router.post(
     "/runs/{run_id:path}/steps/{step_index}/playground",
     status_code=202,
-    response_model=Accepted,
-    responses=answers(
-        202, {"sessionId": "play-019a8f…", "runId": "play-019a8f…"}, 403, 404, 409, has_body=True
-    ),
-    summary="Run a step again, with changes",
+    response_model=AcceptedRun,
+    responses=answers(202, {"sessionId": "play-019a8f…", "runId": "play-019a8f…"}),
 )
 async def play(
     *,
@@ -327,12 +236,7 @@ async def play(
         ),
     ],
 ) -> Response:
-    """Start a playground run: a model call of a run again, in a session of its own.
-
-    Calls are answered from the record, and a call without a record fails; with `"calls": "real"` tools are
-    executed, under the policy of the agent. Lists leave playground runs out. A model that no agent of
-    the server has is refused.
-    """
+    """Start a playground run: a model call of a run again, in a session of its own."""
     if run.agent_id not in caller.tenant.agent_ids:
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
     if body.calls == "real" and not (caller.approves_own or "approver" in caller.principal.roles):
@@ -354,15 +258,14 @@ async def play(
         )
     except UnknownStep:
         raise not_found("step") from None
-    return reply(Accepted(session_id=handle.run_id, run_id=handle.run_id), 202)
+    return reply(AcceptedRun(session_id=handle.run_id, run_id=handle.run_id), 202)
 
 
 @router.post(
     "/runs/{run_id:path}/cancel",
     status_code=202,
-    response_model=Accepted,
-    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}, 404, has_body=True),
-    summary="Cancel a run",
+    response_model=AcceptedRun,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}),
 )
 async def cancel(
     *,
@@ -373,15 +276,14 @@ async def cancel(
     """Cancel a run; no effect on a run that has ended."""
     reason = None if body is None else body.reason
     await caller.tenant.runtime.cancel_run(run.run_id, by=caller.principal.user, reason=reason)
-    return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
+    return reply(AcceptedRun(session_id=run.session_id, run_id=run.run_id), 202)
 
 
 @router.post(
     "/runs/{run_id:path}/retry",
     status_code=202,
-    response_model=Accepted,
-    responses=answers(202, {"sessionId": "019a8f…", "runId": "retry:019a8f…"}, 404, 409, has_body=True),
-    summary="Continue a failed run",
+    response_model=AcceptedRun,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "retry:019a8f…"}),
 )
 async def retry(
     *,
@@ -389,21 +291,17 @@ async def retry(
     run: OwnRun,
     body: Annotated[RetryRun | None, body_example(budget={"budget": {"maxSteps": 40}})] = None,
 ) -> Response:
-    """Continue a failed run in a new run of its session, without repeating finished calls.
-
-    A budget is that of both runs together, within that of the agent.
-    """
+    """Continue a failed run in a new run of its session, without repeating finished calls."""
     budget = None if body is None else narrow_budget(caller, run.agent_id, body.budget)
     handle = await caller.tenant.runtime.handle(run.run_id).retry(budget=budget)
-    return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+    return reply(AcceptedRun(session_id=run.session_id, run_id=handle.run_id), 202)
 
 
 @router.post(
     "/runs/{run_id:path}/feedback",
     status_code=202,
-    response_model=Accepted,
-    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}, 400, 404, 409, has_body=True),
-    summary="Judge a run",
+    response_model=AcceptedRun,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}),
 )
 async def give_feedback(
     *,
@@ -422,14 +320,13 @@ async def give_feedback(
         by=caller.principal.user,
         key=caller.id_for("feedback"),
     )
-    return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
+    return reply(AcceptedRun(session_id=run.session_id, run_id=run.run_id), 202)
 
 
 @router.get(
     "/runs/{run_id:path}/feedback",
     response_model=FeedbackList,
-    responses=answers(200, {"feedback": [FEEDBACK_EXAMPLE]}, 400, 404),
-    summary="The feedback of a run",
+    responses=answers(200, {"feedback": [FEEDBACK_EXAMPLE]}),
 )
 async def feedback(caller: CallerDep, run: OwnRun, query: PageDep) -> Response:
     """Return what people said of a run, its steps and its answers, oldest first."""
@@ -443,8 +340,7 @@ async def feedback(caller: CallerDep, run: OwnRun, query: PageDep) -> Response:
 @router.get(
     "/runs/{run_id:path}/undo",
     response_model=UndoPlan,
-    responses=answers(200, UNDO_EXAMPLE, 404),
-    summary="The calls of a run that can be reversed",
+    responses=answers(200, UNDO_EXAMPLE),
 )
 async def undo_plan(caller: CallerDep, run: OwnRun) -> Response:
     """Return the calls of a run that may have changed something, newest first."""
@@ -454,21 +350,19 @@ async def undo_plan(caller: CallerDep, run: OwnRun) -> Response:
 @router.post(
     "/runs/{run_id:path}/undo",
     status_code=202,
-    response_model=Accepted,
-    responses=answers(202, {"sessionId": "019a8f…", "runId": "undo:019a8f…"}, 404, 409),
-    summary="Undo a run",
+    response_model=AcceptedRun,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "undo:019a8f…"}),
 )
 async def undo(caller: CallerDep, run: OwnRun) -> Response:
     """Reverse the calls of a run, newest first, in a new run of its session."""
     handle = await caller.tenant.runtime.handle(run.run_id).undo()
-    return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+    return reply(AcceptedRun(session_id=run.session_id, run_id=handle.run_id), 202)
 
 
 @router.get(
     "/runs/{run_id:path}",
     response_model=RunInfo,
-    responses=answers(200, RUN_EXAMPLE, 404),
-    summary="A run",
+    responses=answers(200, RUN_EXAMPLE),
 )
 async def get(caller: CallerDep, run: OwnRun) -> Response:
     """Return the state of a run, its open requests and its result."""

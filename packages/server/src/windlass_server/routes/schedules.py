@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 import windlass_protocol as wire
 from windlass import Schedule
 from windlass.limits import SCHEDULE_NAME_CHARS_MAX
-from windlass_protocol import Accepted, Deleted, ScheduleInfo, SchedulePage, ScheduleTicks
-from windlass_server.models import NewSchedule, PageDep
+from windlass_protocol import AcceptedRun, Deleted, ScheduleInfo, SchedulePage, ScheduleTicks
+from windlass_server.generated.bodies import NewSchedule
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
 from windlass_server.requests import (
@@ -18,6 +18,7 @@ from windlass_server.requests import (
     Caller,
     CallerDep,
     OwnSchedule,
+    PageDep,
     agent_for,
     find_schedule,
     reply,
@@ -36,8 +37,7 @@ _MADE: Final = re.compile(r"[:/]")
 @router.get(
     "/schedules",
     response_model=SchedulePage,
-    responses=answers(200, {"schedules": [SCHEDULE_EXAMPLE]}, 400),
-    summary="Your schedules",
+    responses=answers(200, {"schedules": [SCHEDULE_EXAMPLE]}),
 )
 async def list_schedules(caller: CallerDep, page: PageDep) -> Response:
     """Return your schedules by name, with their next and last ticks."""
@@ -56,8 +56,7 @@ def _with_given_name(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
 @router.post(
     "/schedules",
     response_model=ScheduleInfo,
-    responses=answers(200, SCHEDULE_EXAMPLE, 409, has_body=True),
-    summary="Make or replace a schedule",
+    responses=answers(200, SCHEDULE_EXAMPLE),
 )
 async def put(
     *,
@@ -70,10 +69,7 @@ async def put(
         ),
     ],
 ) -> Response:
-    """Make a schedule that runs an agent for you, or replace yours with this name.
-
-    An equal schedule stays as it is.
-    """
+    """Make a schedule that runs an agent for you, or replace yours with this name."""
     agent_for(caller, body.agent)
     if len(body.name) > _NAME_CHARS_MAX:
         raise Problem(400, f"name: at most {_NAME_CHARS_MAX} characters, found {len(body.name)}")
@@ -110,8 +106,7 @@ async def _session_for(caller: Caller, session_id: str | None) -> str | None:
 @router.get(
     "/schedules/{schedule_id:path}",
     response_model=ScheduleInfo,
-    responses=answers(200, SCHEDULE_EXAMPLE, 404),
-    summary="A schedule",
+    responses=answers(200, SCHEDULE_EXAMPLE),
 )
 async def get(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Return a schedule with its next and last ticks."""
@@ -127,9 +122,7 @@ async def get(caller: CallerDep, schedule: OwnSchedule) -> Response:
             "next": ["2026-01-02T03:00:00.000Z"],
             "last": [{"at": "2026-01-01T03:00:00.000Z", "runId": "019a8f…", "status": "completed"}],
         },
-        404,
     ),
-    summary="The ticks of a schedule",
 )
 async def ticks(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Return up to ten ticks that come next, and the last ten with their runs; a skipped tick has none."""
@@ -139,8 +132,7 @@ async def ticks(caller: CallerDep, schedule: OwnSchedule) -> Response:
 @router.post(
     "/schedules/{schedule_id:path}/pause",
     response_model=ScheduleInfo,
-    responses=answers(200, SCHEDULE_EXAMPLE, 404),
-    summary="Pause a schedule",
+    responses=answers(200, SCHEDULE_EXAMPLE),
 )
 async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start no further runs; those that go on are not affected."""
@@ -150,8 +142,7 @@ async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
 @router.post(
     "/schedules/{schedule_id:path}/resume",
     response_model=ScheduleInfo,
-    responses=answers(200, SCHEDULE_EXAMPLE, 404),
-    summary="Resume a schedule",
+    responses=answers(200, SCHEDULE_EXAMPLE),
 )
 async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start runs again, from the next tick on."""
@@ -161,29 +152,25 @@ async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
 @router.post(
     "/schedules/{schedule_id:path}/run",
     status_code=202,
-    response_model=Accepted,
+    response_model=AcceptedRun,
     responses=answers(
         202,
         {
             "sessionId": "session:schedule:nightly:20260101T093000Z",
             "runId": "schedule:nightly:20260101T093000Z",
         },
-        404,
-        409,
     ),
-    summary="Run a schedule now",
 )
 async def run(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start a run at once, beside the ticks; a second request within the same second is the same run."""
     run_id = await caller.tenant.runtime.schedules.run_now(schedule.name, at=caller.now())
-    return reply(Accepted(session_id=schedule.session_id or f"session:{run_id}", run_id=run_id), 202)
+    return reply(AcceptedRun(session_id=schedule.session_id or f"session:{run_id}", run_id=run_id), 202)
 
 
 @router.delete(
     "/schedules/{schedule_id:path}",
     response_model=Deleted,
-    responses=answers(200, {"deleted": ["nightly"]}, 404),
-    summary="Delete a schedule",
+    responses=answers(200, {"deleted": ["nightly"]}),
 )
 async def delete(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Delete a schedule; its runs stay."""

@@ -2,17 +2,15 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from hashlib import sha256
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field
 
 import windlass_protocol as wire
 from windlass import Conflict
 from windlass.catalog import SessionStatus
 from windlass.catalog.agent_sessions import FIRST_STAGE
-from windlass.catalog.sessions import SAFE_POINTS_MAX, SessionQuery
-from windlass.ports.listing import SessionSort, WaitCause
+from windlass.catalog.sessions import SessionQuery
 from windlass_protocol import (
     Accepted,
     AgentSession,
@@ -29,21 +27,11 @@ from windlass_protocol import (
     Usage,
     UserContent,
 )
-from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import (
-    AgentSessionChange,
-    Cancel,
-    ErrorFilter,
-    Fork,
-    Moment,
-    Name,
-    NewMessage,
-    NewSession,
-    Number,
-    PageDep,
-    PageQuery,
-    Total,
-    WireModel,
+from windlass_server.generated.bodies import AgentSessionChange, Cancel, Fork, NewMessage, NewSession
+from windlass_server.generated.queries import (
+    AgentSessionsListQuery,
+    SessionsListQuery,
+    SessionsSafePointsQuery,
 )
 from windlass_server.openapi import (
     ACCEPTED_EXAMPLE,
@@ -64,6 +52,7 @@ from windlass_server.requests import (
     OwnedSession,
     OwnHistory,
     OwnSession,
+    PageDep,
     agent_for,
     body_of,
     check_token,
@@ -80,7 +69,7 @@ from windlass_server.requests import (
 )
 from windlass_server.reservations import ReservedSession
 from windlass_server.routing import Route
-from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
+from windlass_server.settings import PAGE_MAX
 from windlass_server.streams import NDJSON_TYPE, LinesResponse, Streams
 
 router = APIRouter(prefix=PREFIX, tags=["sessions"], route_class=Route)
@@ -93,8 +82,7 @@ UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CA
     "/sessions",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, ACCEPTED_EXAMPLE, 403, 409, has_body=True),
-    summary="Create a session",
+    responses=answers(202, ACCEPTED_EXAMPLE),
 )
 async def create(
     *,
@@ -119,12 +107,7 @@ async def create(
         ),
     ],
 ) -> Response:
-    """Create a session, with its first message or without.
-
-    The response is sent when the message is durable; the run starts then. Follow it at
-    `/sessions/{id}/events`. With `chatId`, `currentStage`, `scenario`, `stageData` or `projectId` the session
-    is journaled with its `AgentSession` before its first message, and stays if that message is refused.
-    """
+    """Create a session, with its first message or without."""
     return reply(await begin(caller, body), 202)
 
 
@@ -197,8 +180,7 @@ def _empty(session_id: str) -> Accepted:
     "/sessions/{session_id:path}/messages",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, ACCEPTED_EXAMPLE, 403, 404, 409, has_body=True),
-    summary="Send a message, or answer requests",
+    responses=answers(202, ACCEPTED_EXAMPLE),
 )
 async def say(
     *,
@@ -213,11 +195,7 @@ async def say(
         ),
     ],
 ) -> Response:
-    """Send a message to a session, or answer its requests.
-
-    A message starts a run after the current one; with `steer` it joins the current run. With a
-    `continuationToken` it is refused if the session has changed since.
-    """
+    """Send a message to a session, or answer its requests."""
     return reply(await deliver(caller, session, body), 202)
 
 
@@ -286,8 +264,7 @@ def _accepted_run(session_id: str, run_id: str) -> Accepted:
     "/sessions/{session_id:path}/compact",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, {"sessionId": "019a8f…"}, 404, 409),
-    summary="Compact the history",
+    responses=answers(202, {"sessionId": "019a8f…"}),
 )
 async def compact(caller: CallerDep, session: OwnHistory) -> Response:
     """Compact the history: now, or before the next model call of the current run."""
@@ -299,8 +276,7 @@ async def compact(caller: CallerDep, session: OwnHistory) -> Response:
     "/sessions/{session_id:path}/cancel",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, ACCEPTED_EXAMPLE, 404, has_body=True),
-    summary="Cancel the current run of a session",
+    responses=answers(202, ACCEPTED_EXAMPLE),
 )
 async def cancel(
     *,
@@ -308,10 +284,7 @@ async def cancel(
     session: OwnSession,
     body: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,
 ) -> Response:
-    """Cancel the current run; queued runs start next.
-
-    The response names the run; without one no run was active.
-    """
+    """Cancel the current run; queued runs start next."""
     runs = (await caller.sessions.runs(session_id=session.session_id, limit=PAGE_MAX)).items
     under_way = [run for run in runs if run.status in UNDER_WAY]
     if caller.key is not None and not caller.key.is_new:
@@ -328,59 +301,13 @@ async def cancel(
 SEARCH_CHARS_MAX: Final = 256
 
 
-class SessionQueryParams(PageQuery):
-    """Filters of a list of sessions."""
-
-    agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
-    status: SessionStatus | None = None
-    text: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=SEARCH_CHARS_MAX,
-            description="Words of messages, answers and names of called tools, or prefixes of them.",
-        ),
-    ] = None
-    subagents: Annotated[bool, Field(description="Include sessions of subagents.")] = False
-    waits_on: Annotated[
-        WaitCause | None, Field(description="What one of its runs waits for, as in the list of runs.")
-    ] = None
-    version: Annotated[Name, Field(description="The fingerprint of the package of one of its runs.")] = None
-    error: Annotated[
-        ErrorFilter, Field(description="The kind of the error of one of its runs; `any` for every error.")
-    ] = None
-    tag: Annotated[Name, Field(description="A tag of one of its runs.")] = None
-    feedback: Literal["up", "down", "none"] | None = None
-    crashed: Annotated[bool | None, Field(description="One of its runs was taken over after a crash.")] = None
-    since: Annotated[Moment | None, Field(description="Changed then or later.")] = None
-    until: Annotated[Moment | None, Field(description="Not changed since.")] = None
-    cost_min: Annotated[Number, Field(description="Millionths of a dollar, of all its runs.")] = None
-    cost_max: Annotated[Number, Field(description="Millionths of a dollar, of all its runs.")] = None
-    sort: SessionSort = SessionSort.CREATED
-    ascending: bool = False
-    total: Total = False
-
-
-class SafePointQuery(WireModel):
-    """Which safe points: the newest `limit` below `before`."""
-
-    before: Annotated[
-        int | None, Field(ge=1, le=INTEGER_MAX, description="Only records below this number.")
-    ] = None
-    limit: Annotated[int, Field(ge=1, le=SAFE_POINTS_MAX - 1, description="Points per response.")] = 1_000
-
-
 @catalogue.get(
     "/sessions",
     response_model=SessionPage,
-    responses=answers(200, {"sessions": [SESSION_EXAMPLE]}, 400),
-    summary="Your sessions",
+    responses=answers(200, {"sessions": [SESSION_EXAMPLE]}),
 )
-async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, Query()]) -> Response:
-    """Return your sessions, newest first unless sorted otherwise.
-
-    Sessions without a message are left out.
-    """
+async def list_sessions(caller: CallerDep, query: Annotated[SessionsListQuery, Query()]) -> Response:
+    """Return your sessions, newest first unless sorted otherwise."""
     session_query = SessionQuery(
         agent_id=query.agent,
         status=query.status,
@@ -405,39 +332,29 @@ async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, 
     return reply(SessionPage(sessions=sessions, next=page.next, total=total))
 
 
-class AgentSessionQuery(WireModel):
-    """Filters of a list of `AgentSession` documents."""
-
-    chat_id: Annotated[str | None, Field(min_length=1, max_length=512)] = None
-    active_only: Annotated[bool, Field(description="Leave out sessions that have ended.")] = False
-    limit: Annotated[int, Field(ge=1, le=PAGE_MAX, description="The newest sessions.")] = PAGE_DEFAULT
-
-
 @catalogue.get(
     "/agent-sessions",
     response_model=AgentSessionList,
-    responses=answers(200, {"sessions": [AGENT_SESSION_EXAMPLE]}, 400),
-    summary="Your sessions with their stages",
+    responses=answers(200, {"sessions": [AGENT_SESSION_EXAMPLE]}),
 )
-async def list_agent_sessions(caller: CallerDep, query: Annotated[AgentSessionQuery, Query()]) -> Response:
-    """Return your sessions as `AgentSession` documents, newest first.
-
-    Sessions without a message are left out, unless they were created with such fields.
-    """
+async def list_agent_sessions(
+    caller: CallerDep, query: Annotated[AgentSessionsListQuery, Query()]
+) -> Response:
+    """Return your sessions as `AgentSession` documents, newest first."""
     page = await caller.tenant.runtime.sessions.agent_sessions.list(
         owner=caller.principal.user,
         chat_id=query.chat_id,
         active_only=query.active_only,
+        after=query.after,
         limit=query.limit,
     )
-    return reply(AgentSessionList(sessions=tuple(page)))
+    return reply(AgentSessionList(sessions=page.items, next=page.next))
 
 
 @catalogue.get(
     "/sessions/{session_id:path}/agent-session",
     response_model=AgentSession,
-    responses=answers(200, AGENT_SESSION_EXAMPLE, 404),
-    summary="The stage of a session",
+    responses=answers(200, AGENT_SESSION_EXAMPLE),
 )
 async def agent_session(caller: CallerDep, session: OwnSession) -> Response:
     """Return a session as an `AgentSession` document: user, chat and stage."""
@@ -458,8 +375,7 @@ async def agent_session(caller: CallerDep, session: OwnSession) -> Response:
 @router.post(
     "/sessions/{session_id:path}/agent-session",
     response_model=AgentSession,
-    responses=answers(200, AGENT_SESSION_EXAMPLE, 404, 409, has_body=True),
-    summary="Change the stage of a session",
+    responses=answers(200, AGENT_SESSION_EXAMPLE),
 )
 async def change_agent_session(
     *,
@@ -472,11 +388,7 @@ async def change_agent_session(
         ),
     ],
 ) -> Response:
-    """Change the stage; fields that are left out stay as they are, and `nextStage: null` removes it.
-
-    The change is durable when the response is sent. It is a `session.state_changed` among the events of the
-    session, also while a run is under way.
-    """
+    """Change the stage; fields that are left out stay as they are, and `nextStage: null` removes it."""
     if session.info is None:
         raise Problem(409, "the session has no message yet: send the first one, then change its stage")
     changed = await caller.tenant.runtime.sessions.agent_sessions.update(
@@ -488,8 +400,7 @@ async def change_agent_session(
 @catalogue.get(
     "/sessions/{session_id:path}/history",
     response_model=HistoryPage,
-    responses=answers(200, {"messages": [MESSAGE_EXAMPLE]}, 400, 404),
-    summary="Messages of a session",
+    responses=answers(200, {"messages": [MESSAGE_EXAMPLE]}),
 )
 async def history(caller: CallerDep, session: OwnSession, *, query: PageDep) -> Response:
     """Return the messages of a session, oldest first."""
@@ -504,17 +415,12 @@ async def history(caller: CallerDep, session: OwnSession, *, query: PageDep) -> 
 @catalogue.get(
     "/sessions/{session_id:path}/safe-points",
     response_model=SafePoints,
-    responses=answers(200, {"safePoints": [3, 9, 12]}, 404),
-    summary="Where a fork can begin",
+    responses=answers(200, {"safePoints": [3, 9, 12]}),
 )
 async def safe_points(
-    caller: CallerDep, session: OwnSession, *, query: Annotated[SafePointQuery, Query()]
+    caller: CallerDep, session: OwnSession, *, query: Annotated[SessionsSafePointsQuery, Query()]
 ) -> Response:
-    """Return the records at which a fork can begin: no call is open there.
-
-    A fork at another record begins at the last safe point before it. The newest points are returned, in
-    order; `before` leads to older ones.
-    """
+    """Return the records at which a fork can begin: no call is open there."""
     if session.info is None:
         return reply(SafePoints(safe_points=()))
     sessions, limit = caller.tenant.runtime.sessions, query.limit
@@ -527,8 +433,7 @@ async def safe_points(
     "/sessions/{session_id:path}/fork",
     status_code=201,
     response_model=SessionInfo,
-    responses=answers(201, SESSION_EXAMPLE, 404, 409, has_body=True),
-    summary="Fork a session",
+    responses=answers(201, SESSION_EXAMPLE),
 )
 async def fork(
     *,
@@ -536,10 +441,7 @@ async def fork(
     session: OwnHistory,
     body: Annotated[Fork | None, body_example(now={}, earlier={"at": 12})] = None,
 ) -> Response:
-    """Create a copy of a session as it is now, or was after one of its records.
-
-    No run is repeated. A run that was open at that record is cancelled in the fork.
-    """
+    """Create a copy of a session as it is now, or was after one of its records."""
     session_id, at = session.session_id, None if body is None else body.at
     name = caller.new_id("fork")
     info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
@@ -550,14 +452,10 @@ async def fork(
 @catalogue.get(
     "/sessions/{session_id:path}/export",
     response_class=Response,
-    responses=answers(200, '{"kind":"header","format":"windlass-session"}\n', 404, media_type=NDJSON_TYPE),
-    summary="Export a session as NDJSON",
+    responses=answers(200, '{"kind":"header","format":"windlass-session"}\n', media_type=NDJSON_TYPE),
 )
 async def export(request: Request, caller: CallerDep, *, session: OwnHistory) -> Response:
-    """Send everything that is stored of a session.
-
-    The last line has a checksum of the others. The response counts as a stream.
-    """
+    """Send everything that is stored of a session."""
     streams: Streams = request.app.state.streams
     response = LinesResponse(_lines(caller, session.session_id), NDJSON_TYPE, streams=streams, caller=caller)
     response.headers["content-disposition"] = 'attachment; filename="session.jsonl"'
@@ -572,8 +470,7 @@ async def _lines(caller: Caller, session_id: str) -> AsyncGenerator[bytes]:
 @catalogue.get(
     "/sessions/{session_id:path}",
     response_model=SessionInfo,
-    responses=answers(200, SESSION_EXAMPLE, 404),
-    summary="A session",
+    responses=answers(200, SESSION_EXAMPLE),
 )
 async def get_session(caller: CallerDep, session: OwnSession) -> Response:
     """Return the title, status and usage of a session."""
@@ -601,14 +498,10 @@ async def get_session(caller: CallerDep, session: OwnSession) -> Response:
 @catalogue.delete(
     "/sessions/{session_id:path}",
     response_model=Deleted,
-    responses=answers(200, {"deleted": ["019a8f…"]}, 404, 409),
-    summary="Delete a session",
+    responses=answers(200, {"deleted": ["019a8f…"]}),
 )
 async def delete(caller: CallerDep, session: OwnSession) -> Response:
-    """Delete a session and everything that is stored of it.
-
-    The sessions of its subagents are deleted as well. It is refused while a run is open: cancel that first.
-    """
+    """Delete a session and everything that is stored of it."""
     await caller.tenant.reservations.release(session.session_id, caller.principal.user)
     if session.info is None:
         return reply(Deleted(deleted=(session.session_id,)))
@@ -643,8 +536,7 @@ _CONTENT_HEADERS: Final = {
 @contents.get(
     "/sessions/{session_id:path}/contents",
     response_model=ContentList,
-    responses=answers(200, {"contents": [CONTENT_EXAMPLE]}, 400, 404),
-    summary="Contents of a session",
+    responses=answers(200, {"contents": [CONTENT_EXAMPLE]}),
 )
 async def list_contents(caller: CallerDep, session: OwnHistory, query: PageDep) -> Response:
     """Return the contents of a session: values that are too large for a record."""
@@ -656,14 +548,10 @@ async def list_contents(caller: CallerDep, session: OwnHistory, query: PageDep) 
 @contents.get(
     "/sessions/{session_id:path}/contents/{content_hash}",
     response_class=Response,
-    responses=answers(200, "…", 404, media_type=BYTES),
-    summary="A content",
+    responses=answers(200, "…", media_type=BYTES),
 )
 async def get_content(*, caller: CallerDep, session: OwnHistory, content_hash: ContentHash) -> Response:
-    """Send a content as a download; a browser does not show or run it.
-
-    Records and messages refer to a content by its hash.
-    """
+    """Send a content as a download; a browser does not show or run it."""
     refs = await caller.tenant.store.contents_of(session.session_id)
     ref = next((ref for ref in refs if ref.hash == content_hash), None)
     store = caller.tenant.runtime.core.ports.content

@@ -13,7 +13,7 @@ from starlette.routing import Route as PlainRoute
 
 from windlass.webhooks import PayloadRefused, SignedRequest
 from windlass_protocol import Accepted, DeliveryInfo, DeliveryPage
-from windlass_server.models import DeliveryQuery
+from windlass_server.generated.queries import DeliveriesListQuery
 from windlass_server.openapi import DELIVERY_EXAMPLE, answers
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, WEBHOOKS, Caller, CallerDep, OwnDelivery, reply
@@ -26,10 +26,9 @@ router = APIRouter(prefix=PREFIX, tags=["deliveries"], route_class=Route)
 @router.get(
     "/deliveries",
     response_model=DeliveryPage,
-    responses=answers(200, {"deliveries": [DELIVERY_EXAMPLE]}, 400),
-    summary="Deliveries that were not taken",
+    responses=answers(200, {"deliveries": [DELIVERY_EXAMPLE]}),
 )
-async def list_deliveries(caller: CallerDep, query: Annotated[DeliveryQuery, Query()]) -> Response:
+async def list_deliveries(caller: CallerDep, query: Annotated[DeliveriesListQuery, Query()]) -> Response:
     """Return the deliveries of your sessions that were not taken; with `dead`, the dead letters alone."""
     listed = await caller.tenant.deliveries.list(
         owner=caller.principal.user, dead_only=query.dead, after=query.after, limit=query.limit
@@ -40,8 +39,7 @@ async def list_deliveries(caller: CallerDep, query: Annotated[DeliveryQuery, Que
 @router.get(
     "/deliveries/{delivery_id:path}",
     response_model=DeliveryInfo,
-    responses=answers(200, DELIVERY_EXAMPLE, 404),
-    summary="A delivery",
+    responses=answers(200, DELIVERY_EXAMPLE),
 )
 async def get(delivery: OwnDelivery) -> Response:
     """Return a delivery that was not taken."""
@@ -51,8 +49,7 @@ async def get(delivery: OwnDelivery) -> Response:
 @router.post(
     "/deliveries/{delivery_id:path}/retry",
     response_model=DeliveryInfo,
-    responses=answers(200, DELIVERY_EXAMPLE, 404),
-    summary="Retry a delivery",
+    responses=answers(200, DELIVERY_EXAMPLE),
 )
 async def retry(caller: CallerDep, delivery: OwnDelivery) -> Response:
     """Try a delivery again now; its attempts are counted from the beginning."""
@@ -62,8 +59,7 @@ async def retry(caller: CallerDep, delivery: OwnDelivery) -> Response:
 @router.delete(
     "/deliveries/{delivery_id:path}",
     response_model=DeliveryInfo,
-    responses=answers(200, DELIVERY_EXAMPLE, 404),
-    summary="Give a delivery up",
+    responses=answers(200, DELIVERY_EXAMPLE),
 )
 async def delete(caller: CallerDep, delivery: OwnDelivery) -> Response:
     """Delete a delivery: it is tried no more."""

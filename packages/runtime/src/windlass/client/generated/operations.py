@@ -454,23 +454,30 @@ class AgentSessionsOperations(OperationGroup):
     """
 
     async def list(
-        self, *, chat_id: "str | None" = None, active_only: "bool | None" = None, limit: "int | None" = None
-    ) -> "wire.AgentSessionList":
+        self,
+        *,
+        after: "str | None" = None,
+        limit: "int | None" = None,
+        chat_id: "str | None" = None,
+        active_only: "bool | None" = None,
+    ) -> "Page[wire.AgentSession]":
         """Return your sessions as `AgentSession` documents, newest first.
 
         Sessions without a message are left out, unless they were created with such fields.
 
         Args:
+            after: The `next` of the previous page.
+            limit: Items per page. 50 by default.
             chat_id: Sessions of this chat.
             active_only: Leave out sessions that have ended. No by default.
-            limit: The newest sessions. 50 by default.
         """
         call = self._call(
             "GET",
             path_of("/v1/agent-sessions"),
-            query={"chatId": chat_id, "activeOnly": active_only, "limit": limit},
+            query={"after": after, "limit": limit, "chatId": chat_id, "activeOnly": active_only},
         )
-        return await self._ask(wire.AgentSessionList, call)
+        page = await self._ask(wire.AgentSessionList, call)
+        return Page(page.sessions, page.next)
 
     async def get(self, session_id: "str") -> "wire.AgentSession":
         """Return a session as an `AgentSession` document: user, chat and stage.
@@ -1030,7 +1037,7 @@ class FeedsOperations(OperationGroup):
             after: The `id` of the last event that was received; from the beginning when left out.
             follow: False ends the stream at the present end of the journal. Yes by default.
             format: By default `Accept` decides: Server-Sent Events unless it names
-                `application/x-ndjson`.
+                `application/x-ndjson`; with `shape=eve`, lines unless it names `text/event-stream`.
             shape: `steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`;
                 `eve`, for sessions, sends the events of eve 0.13.8 in its order. `events` by default.
             deltas: Only with `shape=events`: `slim` leaves out of a text delta what it shares with the
@@ -1272,12 +1279,18 @@ class LimitsOperations(OperationGroup):
     Every method raises an AgentError: see `windlass.client.connection`.
     """
 
-    async def list(self) -> "wire.LimitList":
+    async def list(self, *, after: "str | None" = None, limit: "int | None" = None) -> "Page[wire.LimitInfo]":
         """Return the limits that your runs count for, with what is left of them now.
 
-        An operator gets all limits of the tenant."""
-        call = self._call("GET", path_of("/v1/limits"))
-        return await self._ask(wire.LimitList, call)
+        An operator gets all limits of the tenant.
+
+        Args:
+            after: The `next` of the previous page.
+            limit: Items per page. 50 by default.
+        """
+        call = self._call("GET", path_of("/v1/limits"), query={"after": after, "limit": limit})
+        page = await self._ask(wire.LimitList, call)
+        return Page(page.limits, page.next)
 
     async def put(
         self,

@@ -234,7 +234,12 @@ def test_a_result_that_was_found_to_be_json_is_copied_without_another_walk(
     rows = [{"amount": 1}]
     found = weigh(rows)
     walks: list[object] = []
-    monkeypatch.setattr(results, "is_sendable", lambda value, limits: walks.append(value))
+
+    def walk(value: object, limits: object) -> bool:
+        walks.append(value)
+        return True
+
+    monkeypatch.setattr(results, "is_sendable", walk)
     copied = tool_result(rows, is_json=found.is_json).data
     assert (copied, walks) == (rows, [])
     assert copied is not rows

@@ -9,7 +9,7 @@ from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, write
 from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
-from windlass.ports.documents import RUN_PUSH, Document
+from windlass.ports.documents import OF_RUNS, Document
 from windlass.ports.inbox import STEER, NewRun
 from windlass.ports.journal import Batch, Claim, Standing
 from windlass.ports.listing import (
@@ -633,12 +633,14 @@ def test_a_deleted_session_is_gone_with_all_that_was_its_own(play: Play) -> None
         own, package = await store.put(b"own", session_id="s2"), await store.put(b"package")
         await store.save("s2", 1, state=b"state")
         for run_id in ("r1", "r2"):
-            await store.put_document(Document(RUN_PUSH, run_id, 1, {"configs": {}}))
+            for kind in OF_RUNS:
+                await store.put_document(Document(kind, run_id, 1, {}))
             await store.put_document(Document("other", run_id, 1, {}))
         everything = await store.read_all()
         assert await other.contents_of("s2") == tuple(sorted((shared, own), key=lambda ref: ref.hash))
         assert await store.delete("s2", now_ms=NOW_MS) == ("s2",)
-        assert [one.name for one in await other.documents(RUN_PUSH)] == ["r1"]
+        for kind in OF_RUNS:
+            assert [one.name for one in await other.documents(kind)] == ["r1"]
         assert [one.name for one in await other.documents("other")] == ["r1", "r2"]
         assert await other.session("s2") is await other.run("r2") is await other.load("s2") is None
         assert await other.read("s2") == await other.pending("s2") == await other.appends("s2") == ()

@@ -37,8 +37,18 @@ from windlass.evals import (
 from windlass.evals.results import LISTED
 from windlass.ledger.changes import version_of
 from windlass.ports.documents import Document
+from windlass.ports.machine import Machine
 from windlass.runtime.compose import Opening
-from windlass.testing import Answer, ScriptedModel, call, say
+from windlass.testing import (
+    Answer,
+    FakeClock,
+    ScriptedModel,
+    call,
+    run_in_fake_time,
+    say,
+    seeded_random,
+    sequential_ids,
+)
 from windlass.tools.question import ask_question
 from windlass_protocol import EvalChange, JsonObject, RunStatus, VersionVerdict
 
@@ -792,3 +802,22 @@ def test_a_page_of_experiments_reads_a_bounded_number_of_documents(monkeypatch: 
         assert ([one.id for one in page.items], looks) == (["e0"], 2)
 
     on(agent, story)
+
+
+def test_an_experiment_has_its_answers_in_batches_with_one_option() -> None:
+    model = ScriptedModel(lambda messages: say(messages[-1].content))
+    agent = Agent("echo", model=model)
+    clock = FakeClock()
+    machine = Machine(clock, sequential_ids(), seeded_random(1))
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([agent], machine=machine) as runtime:
+            data = Dataset("words", [Case(f"case{at}", f"word {at}") for at in range(30)])
+            result = await Experiment(data, "echo", batch="within 24h").run(runtime)
+            assert (result.experiment.attempts, result.experiment.passed) == (30, 30)
+            assert model.batches == [30]
+            again = await Experiment(data, "echo", batch="within 24h").run(runtime)
+            assert again.experiment.id == result.experiment.id, "it has ended"
+            assert len(model.requests) == 30
+
+    run_in_fake_time(story(), clock=clock)

@@ -524,6 +524,7 @@ AGENT_FINE = {
             "compaction",
             "compaction_model",
             "temperature",
+            "batch",
             "sandbox",
         )
     ),

@@ -48,6 +48,8 @@ _HOMES: Final[Mapping[Api, tuple[str, str]]] = {
 }
 """The provider of each API, and what the table calls its usage."""
 _UNITS: Final[Mapping[str, UnitDef]] = UnitRegistry(unit_data).units
+_BATCH: Final = {"processing": "batch"}
+"""What chooses the prices of calls in batches."""
 _REQUESTS: Final = "requests"
 _MILLION: Final = 1_000_000
 _INPUTS: Final = ("input_mtok", "input_text_mtok", "cache_write_mtok", "cache_write_5m_mtok")
@@ -79,6 +81,11 @@ class Listed:
     def name(self) -> str:
         """The provider and the model, as the table calls them."""
         return f"{self.provider.id}/{self.model.id}"
+
+    def has_batch_price(self, at: datetime) -> bool:
+        """Whether the table has prices of its own for calls in batches, which `parts` then counts with."""
+        is_own = any(self.model is model for model in self.provider.models)
+        return is_own and self.model.get_prices(at, _BATCH) != self.model.get_prices(at)
 
     def parts(self, used: LLMUsage, at: datetime) -> dict[str, tuple[int, Decimal]] | PriceGap:
         """Return count and dollars of each unit that is billed; of several requests, of each on its own."""
@@ -207,5 +214,5 @@ def _context(request: BilledRequest) -> dict[str, str]:
         # Gemini names the tier in one of two fields.
         tier = usage.get("serviceTier") or str(usage.get("trafficType") or "").removeprefix("ON_DEMAND_")
     name = str(tier).lower()
-    context = {"processing": "batch"} if name == "batch" else {"service_tier": name}
+    context = _BATCH if name == "batch" else {"service_tier": name}
     return context if speed is None else {**context, "speed": str(speed)}

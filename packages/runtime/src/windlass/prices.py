@@ -119,6 +119,8 @@ class Bill:
     price: records.Price | None = None
 
 
+NO_BILL: Final = Bill()
+"""The bill of a call that was not made."""
 _UNPRICED: Final = {gap: records.Price(source=PriceSource.NONE, gap=gap) for gap in PriceGap}
 
 
@@ -164,6 +166,8 @@ class Tariff:
     """Prices that the application gives; they come first."""
     prices: ModelPrice | str | None = None
     """Prices of the provider, or the address of its server."""
+    is_batched: bool = False
+    """Whether calls are items of batches: half the price, where the table has none for them."""
 
     @property
     def name(self) -> str:
@@ -210,20 +214,25 @@ class Tariff:
         if self._is_reported:
             return (CallPrice(0, 0),)
         price = self._price([self.model_id])
-        if isinstance(price, tuple):
-            return (_own_most(price[1]),)
-        return None if isinstance(price, PriceGap) else price.most(at)
+        if isinstance(price, PriceGap):
+            return None
+        most = (_own_most(price[1]),) if isinstance(price, tuple) else price.most(at)
+        return tuple(_half_price(prices) for prices in most) if self.is_batched else most
 
     def _amount(self, used: LLMUsage, at: datetime) -> _Amount | PriceGap:
         price = self._price(self._models(used))
         if isinstance(price, PriceGap):
             return price
         if isinstance(price, tuple):
-            return _own_amount(price[1], used, price[0])
-        parts = price.parts(used, at)
+            parts = _own_parts(price[1], used)
+            has_batch_price, facts = False, (PriceSource.OWN, price[0], None)
+        else:
+            parts = price.parts(used, at)
+            has_batch_price = price.has_batch_price(at)
+            facts = (PriceSource.TABLE, price.name, price.table)
         if isinstance(parts, PriceGap):
             return parts
-        return _amount_of(parts, PriceSource.TABLE, price.name, price.table)
+        return _amount_of(_half(parts) if self.is_batched and not has_batch_price else parts, *facts)
 
     def _price(self, models: Sequence[str]) -> "tuple[str, ModelPrice] | Listed | PriceGap":
         """Return the price that counts: one of the application or the provider, by name, or of the table."""
@@ -292,7 +301,19 @@ def shorten_answer(provider: LLMProvider, tokens: int | None) -> LLMProvider:
     return provider.with_answer_tokens(tokens) if is_shorter else provider
 
 
-def _own_amount(price: ModelPrice, used: LLMUsage, entry: str) -> _Amount | PriceGap:
+def _half(parts: Mapping[str, tuple[int, Decimal]]) -> Mapping[str, tuple[int, Decimal]]:
+    """Return the parts of a call in a batch: tokens cost half, searches and the like as much as ever."""
+    return {
+        unit: (count, dollars / 2 if unit.endswith("tokens") else dollars)
+        for unit, (count, dollars) in parts.items()
+    }
+
+
+def _half_price(price: CallPrice) -> CallPrice:
+    return replace(price, input=-(-price.input // 2), output=-(-price.output // 2))
+
+
+def _own_parts(price: ModelPrice, used: LLMUsage) -> dict[str, tuple[int, Decimal]] | PriceGap:
     if used.input_tokens is None or used.output_tokens is None:
         return PriceGap.UNUSABLE
     read, written = used.cache_read_tokens or 0, used.cache_write_tokens or 0
@@ -312,7 +333,7 @@ def _own_amount(price: ModelPrice, used: LLMUsage, entry: str) -> _Amount | Pric
     if price.request:
         requests = len(used.billed) or 1
         parts["requests"] = requests, requests * Decimal(str(price.request))
-    return _amount_of(parts, PriceSource.OWN, entry)
+    return parts
 
 
 def _amount_of(

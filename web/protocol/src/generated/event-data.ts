@@ -311,7 +311,7 @@ export type RunStartedData = z.infer<typeof RunStartedData>;
 export const RunResumedData = open({
   /** The run. */
   runId: Id,
-  /** Why: input, recovery, timer, subagent or takeover. */
+  /** Why: input, recovery, timer, subagent, batch or takeover. */
   reason: z.string(),
   /** Ownership number of the session. */
   epoch: Count.optional(),
@@ -322,7 +322,7 @@ export type RunResumedData = z.infer<typeof RunResumedData>;
 export const RunWaitingData = open({
   /** The run. */
   runId: Id,
-  /** What for: input, recovery, subagent, provider, timer or budget. */
+  /** What for: input, recovery, subagent, provider, batch, timer or budget. */
   on: z.string(),
   /** Requests it waits for. */
   requestIds: z.array(Id).optional(),

@@ -264,7 +264,7 @@ export const SessionInfo = open({
   errorMessage: z.string().optional(),
   /** The first words of the question that the newest run waits with, or of why it waits. */
   waitsFor: z.string().optional(),
-  /** What the newest run waits for: input, recovery, subagent, provider, timer or budget. */
+  /** What the newest run waits for: input, recovery, subagent, provider, batch, timer or budget. */
   waitsOn: z.string().optional(),
   /** The kind of the error that the newest run ended with. */
   error: z.string().optional(),
@@ -332,7 +332,7 @@ export const RunRow = open({
   errorMessage: z.string().optional(),
   /** The first words of the question that it waits with, or of why it waits. */
   waitsFor: z.string().optional(),
-  /** What it waits for: input, recovery, subagent, provider, timer or budget. */
+  /** What it waits for: input, recovery, subagent, provider, batch, timer or budget. */
   waitsOn: z.string().optional(),
   /** The kind of the error that it ended with. */
   error: z.string().optional(),

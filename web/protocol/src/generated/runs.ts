@@ -72,7 +72,7 @@ export type RunResult = z.infer<typeof RunResult>;
 
 /** What a run waits for. */
 export const RunWait = open({
-  /** What for: input, recovery, subagent, provider, timer or budget. */
+  /** What for: input, recovery, subagent, provider, batch, timer or budget. */
   on: z.string(),
   /** When it stops waiting. */
   until: Timestamp.optional(),
@@ -128,7 +128,7 @@ export const RunSnapshot = open({
 export type RunSnapshot = z.infer<typeof RunSnapshot>;
 
 /** What a run waits for, in a filter; `person` is input or recovery. */
-export const WaitCause = z.enum(["input", "recovery", "person", "subagent", "provider", "timer", "budget"]);
+export const WaitCause = z.enum(["input", "recovery", "person", "subagent", "provider", "batch", "timer", "budget"]);
 export type WaitCause = z.infer<typeof WaitCause>;
 
 /** What runs are sorted by. */

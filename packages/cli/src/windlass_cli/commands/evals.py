@@ -53,7 +53,14 @@ def run(
         str | None, typer.Option(help="An older experiment; exit code 1 if this one is worse.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, max=1_000, help="Attempts at each case.")] = 1,
-    at_once: Annotated[int, typer.Option(min=1, max=1_000, help="Attempts at the same time.")] = 8,
+    at_once: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000, help="Attempts at the same time: 8, or 1,000 with batches."),
+    ] = None,
+    batch: Annotated[
+        bool,
+        typer.Option("--batch", help="Answer model calls in batches, within 24 hours, at a lower price."),
+    ] = False,
     tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; may be repeated.")] = None,
     tools: Annotated[
         str, typer.Option(help="Tools: real, or recorded (from the runs of the cases).")
@@ -94,6 +101,7 @@ def run(
             approvals=approvals,  # pyright: ignore[reportArgumentType] - `Experiment` checks it
             user_model=user_model,
             at_once=at_once,
+            batch="within 24h" if batch else None,
             experiment_id=experiment,
             owner=OWNER,
         )

@@ -28,6 +28,7 @@ from windlass_harness.loop.events import (
     run_key,
 )
 from windlass_harness.loop.notes import (
+    BATCH,
     INTERRUPTED,
     NO_USAGE_PRICE,
     RECOVERY,
@@ -123,9 +124,11 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
     effect = CallModel(step.step_index, state.run_notes.attempt)
     if effect.key in under_way:
         return NOTHING
-    if step.epoch == state.epoch:
-        return Plan(effects=(effect,))
     notes = state.run_notes
+    if notes.waits_on == BATCH:
+        return NOTHING
+    if step.epoch == state.epoch or notes.is_batched:
+        return Plan(effects=(effect,))
     times = notes.interruptions + (not notes.was_shared)
     if times >= rules.interruptions_max:
         lost = ModelFailed(failures.interrupted_too_often(times), price=NO_USAGE_PRICE)

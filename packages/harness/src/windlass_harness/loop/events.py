@@ -190,6 +190,22 @@ class ModelFailed:
 
 
 @frozen
+class ModelBatched:
+    """The model call is an item of a batch, and is made again when its answer is there."""
+
+    reason: str
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
+
+
+@frozen
+class BatchAnswered:
+    """The answer to an item of a batch is there, or the item has to be asked for again."""
+
+    run_id: str
+
+
+@frozen
 class CompactionRequested:
     """A compaction was requested."""
 
@@ -492,6 +508,8 @@ LoopEvent = (
     | RunRefused
     | ModelAnswered
     | ModelFailed
+    | ModelBatched
+    | BatchAnswered
     | CompactionRequested
     | HistoryCompacted
     | CompactionBroken

@@ -84,6 +84,8 @@ PROVIDER: Final = "provider"
 """`waits_on` value of a run that waits for its model provider."""
 RECOVERY: Final = "recovery"
 """`waits_on` value of a run that waits because processes end again and again."""
+BATCH: Final = "batch"
+"""`waits_on` value of a run that waits for its answer in a batch of its provider."""
 HELD: Final = (PROVIDER, RECOVERY)
 """`waits_on` values of a run that waits for its next attempt."""
 CONTEXT_OVERFLOW: Final = "context_overflow"
@@ -300,6 +302,8 @@ class RunNotes:
     """What is set aside for the open model call, in millionths of a dollar."""
     answer_tokens: int | None = None
     """Tokens of the longest answer that this pays for."""
+    is_batched: bool = False
+    """Whether the open model call is an item of a batch: it is asked for again, also by another owner."""
     shared_call: str | None = None
     """What the store knows the open model call by, if it counts for limits that runs share."""
     settled_micros: int | None = None
@@ -355,6 +359,7 @@ class RunNotes:
         """Start waiting, or change what is waited for."""
         self.rest(at)
         self.waits_on = on
+        self.is_batched |= on == BATCH
         # Time of subagents and of retries counts for the run; time of people does not.
         self.active_since = at if on in (SUBAGENT, PROVIDER) else None
 
@@ -448,6 +453,7 @@ class RunNotes:
         A call without a price has cost nothing: it was refused. `is_lost` says that its process ended.
         """
         self.charge(usage)
+        self.is_batched = False
         reserved, self.reserved, self.answer_tokens, self.shared_call = self.reserved, None, None, None
         has_cost = usage is not None and usage.cost_micros is not None
         if reserved is not None and not has_cost and (price is not None or is_lost):

@@ -9,7 +9,7 @@ from typing import Final
 
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
-from windlass_harness.loop.notes import HELD, PROVIDER, CallNotes, CompactionNotes, RunNotes
+from windlass_harness.loop.notes import BATCH, HELD, PROVIDER, CallNotes, CompactionNotes, RunNotes
 from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, next_retry_delay_ms, should_retry
@@ -98,10 +98,19 @@ def fallback_delay_ms(
 
 def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: str = PROVIDER) -> list[Draft]:
     """Return the records of a run that waits for its next attempt; none if the pause is spent awake."""
-    run = state.run
-    if run is None or delay_ms <= AWAKE_MS_MAX:
+    if state.run is None or delay_ms <= AWAKE_MS_MAX:
         return []
-    until = stamp_of(now.ms + delay_ms)
+    return _wait(state, stamp_of(now.ms + delay_ms), reason, now=now, on=on)
+
+
+def waiting_for_batch(state: LoopState, reason: str, *, now: Moment) -> list[Draft]:
+    """Return the records of a run that waits for its answer in a batch."""
+    return _wait(state, None, reason, now=now, on=BATCH)
+
+
+def _wait(state: LoopState, until: str | None, reason: str, *, now: Moment, on: str) -> list[Draft]:
+    run = state.run
+    assert run is not None, "only a run waits"
     usage = state.run_notes.known_usage
     return [
         state.draft(records.TurnWaiting(on=on, **state.turn_place), now=now),

@@ -22,6 +22,7 @@ from windlass_harness.loop.advance import give_up, interruption_record, resume_r
 from windlass_harness.loop.ends import refuse_call
 from windlass_harness.loop.events import (
     AnswersGiven,
+    BatchAnswered,
     CallAsks,
     CallJudged,
     CallRefused,
@@ -41,6 +42,7 @@ from windlass_harness.loop.events import (
     MessageItem,
     MessageSent,
     ModelAnswered,
+    ModelBatched,
     ModelFailed,
     Moment,
     OutputChecked,
@@ -58,7 +60,7 @@ from windlass_harness.loop.events import (
     ToolAsked,
     within_limit,
 )
-from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD, ProgramNotes
+from windlass_harness.loop.notes import BATCH, CONTEXT_OVERFLOW, HANDED_OVER, HELD, ProgramNotes
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
@@ -206,7 +208,7 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     A run may start only after the previous one has ended.
     """
     match event:
-        case ModelAnswered() | CallReturned() | CallJudged():
+        case ModelAnswered() | ModelBatched() | CallReturned() | CallJudged():
             drafts = _take_work(state, event, now, rules)
         case ModelFailed() | CallRefused() | CallAsks() | CallUnbegun() | OutputChecked() | Stopped():
             drafts = _take_work(state, event, now, rules)
@@ -220,6 +222,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return people.mark_dispatched(state, event, now=now)
         case CancelRequested():
             return _cancel(state, event, now)
+        case BatchAnswered():
+            return _take_batch(state, event, now)
         case RunWithdrawn() | RunRefused():
             return ends.end_unstarted(state, event, now=now)
         case ProgramPaused():
@@ -259,7 +263,16 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
 
 
 _Decided = CallJudged | CallRefused | CallAsks
-_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | CallUnbegun | OutputChecked | Stopped
+_Work = (
+    ModelAnswered
+    | ModelBatched
+    | ModelFailed
+    | _Decided
+    | CallReturned
+    | CallUnbegun
+    | OutputChecked
+    | Stopped
+)
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
@@ -269,6 +282,8 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
     match event:
         case ModelAnswered():
             return _take_answer(state, event, now, rules)
+        case ModelBatched():
+            return [] if state.is_ending else outage.waiting_for_batch(state, event.reason, now=now)
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else _take_return(state, call, event, now)
@@ -305,7 +320,8 @@ def _take_over(state: LoopState, event: SessionClaimed, now: Moment) -> list[Dra
 def _is_interrupted(state: LoopState, epoch: int) -> bool:
     """Whether an earlier owner left an open effect without a request about it."""
     history = state.session.history
-    if history.unanswered is not None and history.unanswered.epoch != epoch:
+    step = history.unanswered
+    if step is not None and step.epoch != epoch and not state.run_notes.is_batched:
         return True
     if state.compacting.epoch not in (None, epoch):
         return True
@@ -335,13 +351,21 @@ def _hand_over(state: LoopState, now: Moment) -> list[Draft]:
     step = state.session.history.unanswered
     if state.run is None:
         return drafts
-    if step is not None and step.epoch == state.epoch:
+    if step is not None and step.epoch == state.epoch and not state.run_notes.is_batched:
         drafts.append(retry_record(state, HANDED_OVER, now=now))
     turns = [call for call, program in _program_turns(state) if program.epoch == state.epoch]
     return [*drafts, *(interruption_record(state, call, now=now, begun=False) for call in turns)]
 
 
 # the model
+
+
+def _take_batch(state: LoopState, event: BatchAnswered, now: Moment) -> list[Draft]:
+    """Continue a run that waits for its answer in a batch."""
+    run = state.run
+    if run is None or run.run_id != event.run_id or state.run_notes.waits_on != BATCH:
+        return []
+    return [*resume_records(state, BATCH, now=now)]
 
 
 def _take_answer(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules) -> list[Draft]:

@@ -340,7 +340,7 @@ class RunResumedData(Open):
     run_id: Id
     """The run."""
     reason: Str
-    """Why: input, recovery, timer, subagent or takeover."""
+    """Why: input, recovery, timer, subagent, batch or takeover."""
     epoch: Maybe[Count] = None
     """Ownership number of the session."""
 
@@ -350,7 +350,7 @@ class RunWaitingData(Open):
     run_id: Id
     """The run."""
     on: Str
-    """What for: input, recovery, subagent, provider, timer or budget."""
+    """What for: input, recovery, subagent, provider, batch, timer or budget."""
     request_ids: Maybe[tuple[Id, ...]] = None
     """Requests it waits for."""
     until: Maybe[Timestamp] = None

@@ -386,7 +386,7 @@ class RunResumed(Body, frozen=True, kw_only=True):
     run_id: Id
     """The run."""
     reason: str
-    """Why: input, recovery, timer, subagent or takeover."""
+    """Why: input, recovery, timer, subagent, batch or takeover."""
     epoch: int | None = None
     """Ownership number of the session."""
 
@@ -398,7 +398,7 @@ class RunWaiting(Body, frozen=True, kw_only=True):
     run_id: Id
     """The run."""
     on: str
-    """What for: input, recovery, subagent, provider, timer or budget."""
+    """What for: input, recovery, subagent, provider, batch, timer or budget."""
     request_ids: Sequence[Id] | None = None
     """Requests it waits for."""
     until: str | None = None

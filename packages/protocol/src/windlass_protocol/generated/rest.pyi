@@ -299,7 +299,7 @@ class SessionInfo(Open):
     waits_for: Maybe[Str] = None
     """The first words of the question that the newest run waits with, or of why it waits."""
     waits_on: Maybe[Str] = None
-    """What the newest run waits for: input, recovery, subagent, provider, timer or budget."""
+    """What the newest run waits for: input, recovery, subagent, provider, batch, timer or budget."""
     error: Maybe[Str] = None
     """The kind of the error that the newest run ended with."""
     crashes: Maybe[Count] = None
@@ -363,7 +363,7 @@ class RunRow(Open):
     waits_for: Maybe[Str] = None
     """The first words of the question that it waits with, or of why it waits."""
     waits_on: Maybe[Str] = None
-    """What it waits for: input, recovery, subagent, provider, timer or budget."""
+    """What it waits for: input, recovery, subagent, provider, batch, timer or budget."""
     error: Maybe[Str] = None
     """The kind of the error that it ended with."""
     crashes: Maybe[Count] = None

@@ -160,6 +160,7 @@ def _make_WaitCause() -> object:
         PERSON = "person"
         SUBAGENT = "subagent"
         PROVIDER = "provider"
+        BATCH = "batch"
         TIMER = "timer"
         BUDGET = "budget"
 

@@ -87,7 +87,7 @@ class RunWait(Open):
     """What a run waits for."""
 
     on: Str
-    """What for: input, recovery, subagent, provider, timer or budget."""
+    """What for: input, recovery, subagent, provider, batch, timer or budget."""
     until: Maybe[Timestamp] = None
     """When it stops waiting."""
     reason: Maybe[Str] = None
@@ -145,6 +145,7 @@ class WaitCause(StrEnum):
     PERSON = "person"
     SUBAGENT = "subagent"
     PROVIDER = "provider"
+    BATCH = "batch"
     TIMER = "timer"
     BUDGET = "budget"
 

@@ -289,4 +289,4 @@ TrustClassValue = Literal[
 ]
 UndoStatusValue = Literal["reversible", "reversed", "no_undo", "unknown"]
 VersionVerdictValue = Literal["better", "worse", "unclear"]
-WaitCauseValue = Literal["input", "recovery", "person", "subagent", "provider", "timer", "budget"]
+WaitCauseValue = Literal["input", "recovery", "person", "subagent", "provider", "batch", "timer", "budget"]

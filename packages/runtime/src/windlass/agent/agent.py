@@ -15,6 +15,7 @@ from typing import (
     Never,
     TypeAlias,
     cast,
+    get_args,
     get_origin,
     overload,
 )
@@ -211,6 +212,8 @@ def receipt_of(receipt: object) -> JsonObject | None:
         return None
 
 
+BatchWindow = Literal["within 24h"]
+"""When the calls of a batch are answered: all providers of batches promise one day."""
 TEMPERATURE_MAX: Final = 2.0
 MODELS_PER_AGENT_MAX: Final = 8
 OBJECT_ROUTE: Final = "object"
@@ -274,6 +277,8 @@ class Agent(Generic[DepsT, OutputT]):
     temperature: float | None = None
     retry_for_ms: int | None = None
     """How long model calls are retried while the provider is away; the runtime's setting when left out."""
+    batch: BatchWindow | None = None
+    """When model calls are answered: at once, or "within 24h" as items of batches, at a lower price."""
     code_mode: bool | Literal["session"] = False
     """Whether the model calls tools and subagents from Python programs, with the tool `run_code`.
 
@@ -636,6 +641,8 @@ class Agent(Generic[DepsT, OutputT]):
         if self.sandbox is not None:
             _check_sandbox(self.sandbox, where)
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
+        if cast(object, self.batch) not in (None, *get_args(BatchWindow)):
+            raise wrong(f'{where}: batch must be "within 24h", found {self.batch!r}')
         if self.retry_for_ms not in (None, 0):
             check_whole(self.retry_for_ms, f"{where}: retry_for_ms", most=WAIT_MS_MAX)
         check_prices(self.prices or {}, f"{where}: prices")

@@ -174,6 +174,11 @@ def retry_for_ms(package: RuntimePackage, default: int) -> int:
     return retry_ms if isinstance(retry_ms, int) else default
 
 
+def is_batched(package: RuntimePackage) -> bool:
+    """Return whether the agent's model calls are items of batches."""
+    return (package.provider_route.settings or {}).get("batch") is not None
+
+
 def fallback_routes(package: RuntimePackage) -> tuple[ProviderRoute, ...]:
     """Return the routes of the models that are called when the model of the package is away.
 
@@ -192,6 +197,8 @@ def _settings(agent: AnyAgent) -> JsonObject | None:
         settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
     if agent.retry_for_ms is not None:
         settings["retryForMs"] = agent.retry_for_ms
+    if agent.batch is not None:
+        settings["batch"] = agent.batch
     if agent.fallback_routes:
         settings["fallbacks"] = [
             _route_data(route_id, model_id) for route_id, model_id in agent.fallback_routes

@@ -13,6 +13,7 @@ from windlass.agent.package import compaction_config, compaction_route, retry_fo
 from windlass.agent.skills import Skills
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
+from windlass.ports.batches import BatchProvider
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
 from windlass.prices import OwnPrices, Tariff, free_terms, is_table_missing, load_table, tariff_of
@@ -118,6 +119,8 @@ class Binding:
     """Returns messages of the application that follow the summary, after those of tools."""
     prices: OwnPrices = ()
     """Prices that the application gives."""
+    is_batched: bool = False
+    """Whether model calls are items of batches, where the provider has them."""
     _definitions: dict[bool, tuple[JsonObject, ...]] = field(
         default_factory=dict[bool, tuple[JsonObject, ...]], init=False, repr=False, compare=False
     )
@@ -161,6 +164,10 @@ class Binding:
             return self.package.provider_route.route_id
         return model_id.partition("/")[0]
 
+    def is_batched_by(self, model_id: str | None) -> bool:
+        """Whether the next model call is an item of a batch; `model_id` names a fallback."""
+        return self.is_batched and isinstance(self.provider_for(model_id), BatchProvider)
+
     def tariff_for(self, model_id: str | None) -> Tariff:
         """Return the prices of the next model call; `model_id` names a fallback."""
         tariff = self._tariffs.get(model_id)
@@ -170,6 +177,7 @@ class Binding:
             if model_id is not None and model_id in self.fallbacks:
                 route_id, _, name = model_id.partition("/")
             tariff = tariff_of(self.provider_for(model_id), route_id, name, self.prices)
+            tariff = replace(tariff, is_batched=self.is_batched_by(model_id))
             self._tariffs[model_id] = tariff
         return tariff
 

@@ -380,7 +380,7 @@ class Driver:
             self._events.append(SessionReleased())
             await self._take_events(moment(self._clock))
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
-        self._effects.free_recorded_slots(self.state)
+        self._effects.free_recorded(self.state)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:

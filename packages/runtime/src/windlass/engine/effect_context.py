@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import Final, cast
 
+from windlass.engine.batches import Batches
 from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import Lease, PauseClock
 from windlass.engine.deadline import Deadlines
@@ -48,6 +49,8 @@ class EffectPorts:
     provider_limits: RuntimeLimits = field(default_factory=RuntimeLimits)
     spend_limits: SpendLimits | None = None
     """Limits for people and teams; None without a store."""
+    batches: Batches | None = None
+    """Model calls of many runs that are answered together; None without a store."""
     unpriced: UnpricedModels = field(default_factory=UnpricedModels)
     delegator: Delegator | None = None
     interpreter: Interpreter | None = None

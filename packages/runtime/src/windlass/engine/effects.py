@@ -116,9 +116,10 @@ class Effects:
         self._context.use(resolved.binding, state)
         return (*binding.notes, *resolved.notes)
 
-    def free_recorded_slots(self, state: LoopState) -> None:
-        """Free the slots of tool calls that have ended in the records."""
+    def free_recorded(self, state: LoopState) -> None:
+        """Free what calls kept that have ended in the records: slots of tools, items of batches."""
         self._tools.free_slots(lambda call_id: state.call(call_id) is not None)
+        self._models.forget_answered(state)
 
     def close(self) -> None:
         """Stop publishing: this process no longer drives the session."""

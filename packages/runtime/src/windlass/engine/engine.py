@@ -130,6 +130,8 @@ class Engine:
         self._drives = Drives(ports, wake=self.wake, renew_lease=partial(self._renew_lease, is_doubted=True))
         self._housekeeper: asyncio.Task[None] | None = None
         self._clock_jumps = ClockJumpWakes(ports.store, ports.clock, wake=self.wake)
+        if ports.effect_ports.batches is not None:
+            ports.effect_ports.batches.wake = self.wake
         self._watched = ports.store if isinstance(ports.store, SharedStore) else None
         self._change: int | None = None
         self._abandoned_count = 0
@@ -211,6 +213,8 @@ class Engine:
             task.cancel()
         if helpers:
             await asyncio.wait(helpers)
+        if self._ports.effect_ports.batches is not None:
+            await self._ports.effect_ports.batches.aclose()
         await self._ports.effect_ports.provider_limits.aclose()
         # If retiring fails, other owners take over when the lease expires.
         with suppress(AgentError):
@@ -257,17 +261,20 @@ class Engine:
                 end_feeds_if_stopped(ports, error)
 
     async def _look_at_times(self) -> None:
-        """Notice schedules that are due.
+        """Notice schedules and batches that are due.
 
-        The keeper task is named idle while neither a schedule nor a session waits for a time; the test clock
-        looks for that name.
+        The keeper task is named idle while nothing waits for a time: no schedule, batch or session; the test
+        clock looks for that name.
         """
-        ports = self._ports
+        ports, batches = self._ports, self._ports.effect_ports.batches
+        batch = None if batches is None else await batches.look()
         wake, tick = await ports.store.next_wake_ms(), await ports.store.next_document_ms(SCHEDULE)
         if tick is not None and tick <= moment(ports.clock).ms:
             ports.on_schedule_due()
         if self._housekeeper is not None:
-            self._housekeeper.set_name(IDLE if wake is None and tick is None else "windlass keeper")
+            self._housekeeper.set_name(
+                IDLE if (wake, tick, batch) == (None, None, None) else "windlass keeper"
+            )
 
     async def _renew_lease(self, *, is_doubted: bool = False) -> None:
         """Renew the lease; if it had expired, drop the drivers of sessions that were taken."""

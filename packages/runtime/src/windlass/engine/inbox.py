@@ -14,6 +14,7 @@ from windlass.errors import AgentError
 from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
 from windlass.ports.inbox import (
+    BATCH,
     COMPACT,
     FEEDBACK,
     STATE,
@@ -27,6 +28,7 @@ from windlass.ports.inbox import (
 )
 from windlass_harness.loop.events import (
     AnswersGiven,
+    BatchAnswered,
     CancelRequested,
     ChildSaid,
     CompactionRequested,
@@ -333,6 +335,7 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
     ANSWER: _bare_answers,
+    BATCH: lambda item: BatchAnswered(item.run_id or ""),
     COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     STATE: lambda _: StateGiven(StateChange({})),
@@ -346,6 +349,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     COMPACT: lambda _: CompactionRequested(),
+    BATCH: lambda item: BatchAnswered(item.run_id or ""),
     STATE: _state,
     FEEDBACK: lambda item: FeedbackGiven(read_body(records.FeedbackGiven, item.body)),
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),

@@ -22,6 +22,28 @@ SECRET_INPUTS_BYTES_MAX: Final = 64 * 1_048_576
 _MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]")
 
 
+class UnseenAnswer:
+    """A live answer without subscribers: one that arrived as a whole; see `LiveAnswer`."""
+
+    def text(self, delta: str) -> None:
+        """Do nothing."""
+
+    def reasoning(self, delta: str) -> None:
+        """Do nothing."""
+
+    def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
+        """Do nothing."""
+
+    def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
+        """Do nothing."""
+
+    def show(self, event_type: str, data: JsonObject) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class MaskedAnswer:
     """A live answer with secrets masked; see `LiveAnswer`.
 

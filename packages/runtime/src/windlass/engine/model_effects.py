@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final
 
 from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
+from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState, wait_ms_of
 from windlass.engine.binding import MISSING_AGENT, Binding
 from windlass.engine.call_judge import CallJudge
 from windlass.engine.compaction import SummaryLimits, compact
 from windlass.engine.dynamic import resolve_step
 from windlass.engine.effect_context import EffectContext, current_task
 from windlass.engine.hook_points import hook_call
-from windlass.engine.masking import MaskedAnswer
+from windlass.engine.masking import MaskedAnswer, UnseenAnswer
 from windlass.engine.model_call import (
     Collector,
     ModelRequest,
@@ -29,16 +32,18 @@ from windlass.engine.provider_limits import ProviderSlot
 from windlass.engine.results import broken_off, model_error
 from windlass.engine.subagents import with_subagents
 from windlass.engine.writer import retry_store_call
-from windlass.errors import AgentError, Unavailable, is_for_us
+from windlass.errors import AgentError, Conflict, Unavailable, is_for_us
 from windlass.limits import MODEL_TIMEOUT_MS
-from windlass.ports.model import LLMMessage, is_unpaid
-from windlass.prices import Bill, shorten_answer
+from windlass.ports.batches import BatchProvider
+from windlass.ports.model import LLMMessage, LLMStreamChunk, is_unpaid
+from windlass.prices import NO_BILL, Bill, shorten_answer
 from windlass_harness.loop.events import (
     CallModel,
     Compact,
     CompactionBroken,
     LoopEvent,
     ModelAnswered,
+    ModelBatched,
     ModelFailed,
     Stopped,
 )
@@ -48,9 +53,37 @@ from windlass_harness.retry import DELAY_MS_MAX
 from windlass_harness.views.runs import RunState
 from windlass_protocol import ContentRef, ErrorInfo, JsonObject
 from windlass_protocol.bodies import Body, data_of
+from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
 _LOG: Final = logging.getLogger(__name__)
+
+
+@frozen
+class AnswerOfItem:
+    """The answer to an item of a batch, as a provider that answers with it."""
+
+    provider: BatchProvider
+    batches: Batches
+    item: BatchItem
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[LLMStreamChunk]:
+        """Yield the answer; see `LLMProvider`."""
+        answer = await self.batches.answer(self.item)
+        for chunk in self.provider.read_answer(answer, tools=tools or ()):
+            yield chunk
+
+
+def _in_batch(binding: Binding, state: LoopState) -> str:
+    """Return why the run waits."""
+    model = binding.tariff_for(state.run_notes.model_id).name
+    return f"{model} answers in a batch, within 24 hours"
 
 
 class ModelEffects:
@@ -65,6 +98,8 @@ class ModelEffects:
         self._prompt = prompt
         self._parts = PromptParts()
         self._structured_output = StructuredOutput()
+        self._answered: BatchItem | None = None
+        """The item of the newest answer, until that is in the records."""
 
     async def call_model(self, state: LoopState) -> LoopEvent | None:
         """Call the model; a failure is returned as an event."""
@@ -84,7 +119,7 @@ class ModelEffects:
 
     async def _call_model(
         self, binding: Binding, state: LoopState, notes: tuple[Body, ...] = ()
-    ) -> ModelAnswered | ModelFailed | None:
+    ) -> ModelAnswered | ModelBatched | ModelFailed | None:
         system = system_words(binding.instructions, state.run_notes.contract)
         try:
             messages = await self._prompt.messages(state.session.history, system, self._read_content)
@@ -92,15 +127,23 @@ class ModelEffects:
             return ModelFailed(error.info(), chance=self._shared.random(), notes=notes)
         run, hooks = state.run, binding.hooks
         assert run is not None, "only a run asks the model"
-        if BEFORE_MODEL_CALL in hooks.points:
+        item: BatchItem | None = None
+        if binding.is_batched_by(state.run_notes.model_id):
+            try:
+                item = await self._batches.item(run.run_id, state.place()["step_index"])
+            except AgentError as error:
+                return ModelFailed(error.info(), chance=self._shared.random(), notes=notes)
+            if item is not None and item.state is not ItemState.ENDED:
+                return ModelBatched(_in_batch(binding, state), notes)
+        if item is None and BEFORE_MODEL_CALL in hooks.points:
             call = replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages))
             gate = await hooks.run(call, clock=self._shared.clock)
             notes = (*notes, *gate.notes)
             if gate.stop is not None:
                 return ModelFailed(gate.stop, notes=notes)
             messages += [LLMMessage("user", text) for text in gate.context]
-        answer = await self._converse(binding, state, messages, notes)
-        if answer is None or isinstance(answer, ModelFailed) or AFTER_MODEL_CALL not in hooks.points:
+        answer = await self._answer(binding, state, messages, notes, item)
+        if not isinstance(answer, ModelAnswered) or AFTER_MODEL_CALL not in hooks.points:
             return answer
         # In another task: the provider's code may still cancel this one.
         self._tasks.take_over(
@@ -141,24 +184,51 @@ class ModelEffects:
         limits = SummaryLimits(limit_ms, shared.random(), slot, shared.clock.now)
         return await compact(binding, state, effect=effect, limits=limits)
 
+    async def _answer(
+        self,
+        binding: Binding,
+        state: LoopState,
+        messages: Sequence[LLMMessage],
+        notes: tuple[Body, ...],
+        item: BatchItem | None,
+    ) -> ModelAnswered | ModelBatched | ModelFailed | None:
+        """Call the model, or read the answer of its item, which is offered if there is none.
+
+        A failure is returned as an event. None: the call was abandoned meanwhile.
+        """
+        model_id, contract = state.run_notes.model_id, state.run_notes.contract
+        tools = binding.definitions(can_ask=self._context.can_ask(state))
+        provider = shorten_answer(binding.provider_for(model_id), state.run_notes.answer_tokens)
+        if binding.is_batched_by(model_id) and isinstance(provider, BatchProvider):
+            provider = self._structured_output.of_batch(provider, contract, has_tools=bool(tools))
+            if item is None:
+                request = ModelRequest(provider, messages, tools, binding.temperature)
+                return await self._offer(binding, state, provider, request, notes)
+            if item.error is not None:
+                return await self._fail_item(state, item, item.error, notes)
+            provider = AnswerOfItem(provider, self._batches, item)
+        else:
+            provider = self._structured_output.of(provider, contract, has_tools=bool(tools))
+        request = ModelRequest(provider, messages, tools, binding.temperature)
+        return await self._converse(binding, state, request, notes, item)
+
     async def _converse(
-        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Body, ...]
+        self,
+        binding: Binding,
+        state: LoopState,
+        request: ModelRequest,
+        notes: tuple[Body, ...],
+        item: BatchItem | None,
     ) -> ModelAnswered | ModelFailed | None:
         """Call the model; a failure is returned as an event. None: the call was abandoned meanwhile."""
         shared, step = self._shared, self._context.writer.step
-        assert step is not None, "a step begins before its model is called"
         task = self._context.task_of(CallModel.key)
-        live = self._context.live = MaskedAnswer(shared.bus.live(step), binding.redactor)
         model_id = state.run_notes.model_id
+        shown = UnseenAnswer() if item is not None or step is None else shared.bus.live(step)
+        live = self._context.live = MaskedAnswer(shown, binding.redactor)
         tariff = binding.tariff_for(model_id)
         collector = Collector(live, binding.redactor, tariff=tariff, calls_max=shared.calls_max)
         slot: ProviderSlot | None = None
-        tools = binding.definitions(can_ask=self._context.can_ask(state))
-        provider = self._structured_output.of(
-            shorten_answer(binding.provider_for(model_id), state.run_notes.answer_tokens),
-            state.run_notes.contract,
-            has_tools=bool(tools),
-        )
 
         def leave() -> None:
             live.close()
@@ -170,10 +240,13 @@ class ModelEffects:
             )
 
         try:
-            slot = await self._take_slot(state, binding.route_for(model_id), live)
+            if item is None:
+                slot = await self._take_slot(state, binding.route_for(model_id), live)
             started, collector.asked_at = shared.clock.monotonic(), shared.clock.now()
+            if item is not None:
+                collector.asked_at = datetime.fromisoformat(item.asked_at)
             is_heard = await listen(
-                ModelRequest(provider, messages, tools, binding.temperature),
+                request,
                 collector,
                 most_s=self._pause_clock.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
                 deadlines=shared.deadlines,
@@ -184,7 +257,8 @@ class ModelEffects:
                 return None
             if task.cancelling():
                 await self._tasks.drop_stray_cancel()
-            slot.free(usage=collector.usage)
+            if slot is not None:
+                slot.free(usage=collector.usage)
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -200,9 +274,11 @@ class ModelEffects:
             collector.is_refused = is_unpaid(error)
             failure = model_error(error, binding.redactor)
         else:
-            if slot.queued_ms is not None:
-                answer = replace(answer, queued_ms=slot.queued_ms)
-            cache = self._compare_prompts(state, answer.usage, messages, tools)
+            queued_ms = slot.queued_ms if slot is not None else None if item is None else wait_ms_of(item)
+            if queued_ms is not None:
+                answer = replace(answer, queued_ms=queued_ms)
+            self._answered = item
+            cache = self._compare_prompts(state, answer.usage, request.messages, request.tools)
             if cache is not None:
                 answer = replace(answer, cache=cache)
             if answer.price is not None and answer.price.gap is not None:
@@ -212,7 +288,66 @@ class ModelEffects:
         finally:
             if slot is not None:
                 slot.free(usage=collector.usage)
+        if item is not None:
+            return await self._fail_item(state, item, failure, notes, collector.bill())
         return await self._model_failure(state, failure, collector.bill(), notes)
+
+    async def _offer(
+        self,
+        binding: Binding,
+        state: LoopState,
+        provider: BatchProvider,
+        request: ModelRequest,
+        notes: tuple[Body, ...],
+    ) -> ModelBatched | ModelFailed:
+        """Offer a call as an item of a batch; its run waits."""
+        run, model_id = state.run, state.run_notes.model_id
+        assert run is not None, "only a run asks the model"
+        tariff = binding.tariff_for(model_id)
+        try:
+            body = provider.batch_body(request.messages, tools=request.tools, temperature=request.temperature)
+            await self._batches.offer(
+                BatchedCall(
+                    run.run_id,
+                    self._context.session_id,
+                    state.place()["step_index"],
+                    agent_id=run.agent_id,
+                    route_id=tariff.route_id,
+                    model_id=tariff.model_id,
+                    provider=provider,
+                    body=body,
+                )
+            )
+        except Conflict:
+            # Another process has offered it.
+            pass
+        except AgentError as error:
+            return await self._model_failure(state, error.info(), NO_BILL, notes)
+        return ModelBatched(_in_batch(binding, state), notes)
+
+    async def _fail_item(
+        self,
+        state: LoopState,
+        item: BatchItem,
+        failure: ErrorInfo,
+        notes: tuple[Body, ...],
+        bill: Bill = NO_BILL,
+    ) -> ModelFailed:
+        """Return the failure of an item; the next attempt offers another one."""
+        with suppress(Unavailable):
+            await retry_store_call(lambda: self._batches.release(item), self._shared.clock)
+        return await self._model_failure(state, failure, bill, notes)
+
+    def forget_answered(self, state: LoopState) -> None:
+        """Drop the item of an answer that is in the records."""
+        if self._answered is not None and state.session.history.unanswered is None:
+            self._batches.forget(self._answered)
+            self._answered = None
+
+    @property
+    def _batches(self) -> Batches:
+        assert self._shared.batches is not None, "a runtime with a store has batches"
+        return self._shared.batches
 
     def _compare_prompts(
         self,

@@ -28,6 +28,7 @@ from windlass.limits import (
     OUTPUT_RECORD_BYTES_MAX,
     OUTPUT_VALIDATOR_TIMEOUT_MS,
 )
+from windlass.ports.batches import BatchProvider
 from windlass.ports.model import (
     LLMMessage,
     LLMProvider,
@@ -78,18 +79,39 @@ class StructuredOutput:
 
         Some providers do not allow tool calls together with a schema.
         """
+        schema = self._schema(provider, contract, has_tools=has_tools)
+        if contract is None or schema is None or not isinstance(provider, OutputProvider):
+            return provider
+        name = _name(contract)
+        return _Held(provider, schema, on_refused=lambda: self._note(name))
+
+    def of_batch(
+        self, provider: BatchProvider, contract: OutputContract | None, *, has_tools: bool
+    ) -> BatchProvider:
+        """Return the provider of a batch, likewise; a refusal of the schema is one of the call."""
+        schema = self._schema(provider, contract, has_tools=has_tools)
+        if schema is None or not isinstance(provider, OutputProvider):
+            return provider
+        held = provider.with_output(schema)
+        return held if isinstance(held, BatchProvider) else provider
+
+    def _schema(
+        self, provider: LLMProvider, contract: OutputContract | None, *, has_tools: bool
+    ) -> JsonObject | None:
         if contract is None or not isinstance(provider, OutputProvider):
-            return provider
+            return None
         if has_tools and not getattr(provider, "holds_beside_tools", False):
-            return provider
-        name = contract.content_hash or contract.schema_id
-        schema = None if name in self._refused else strict_schema(contract.json_schema)
-        return provider if schema is None else _Held(provider, schema, on_refused=lambda: self._note(name))
+            return None
+        return None if _name(contract) in self._refused else strict_schema(contract.json_schema)
 
     def _note(self, name: str) -> None:
         if len(self._refused) >= REFUSED_MAX:
             self._refused.clear()
         self._refused.add(name)
+
+
+def _name(contract: OutputContract) -> str:
+    return contract.content_hash or contract.schema_id
 
 
 class _Held:

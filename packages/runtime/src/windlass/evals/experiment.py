@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from windlass.agent.agent import Agent, AnyAgent
+from windlass.agent.agent import Agent, AnyAgent, BatchWindow
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
@@ -25,10 +25,10 @@ from windlass.ledger.builder import Builder
 from windlass.ledger.changes import version_of
 from windlass.ledger.goals import JUDGE, Judge, Judgement, Limit, attempt_of, judge_agent, read_records
 from windlass.ledger.replays import OUTPUT_CHARS_MAX, Player, rehearsal
-from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
+from windlass.limits import FAN_OUT_AT_ONCE_MAX
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_id, check_part, no_value
-from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.compose import AgentRuntime, fan_out_at_once
 from windlass.runtime.executors import check_priced
 from windlass.runtime.registry import register_agent
 from windlass.runtime.requests import Approval, Interrupted, Question
@@ -109,8 +109,10 @@ class Experiment:
     """How approval requests are answered."""
     user_model: str | LLMProvider | None = None
     """The model that plays the users of conversations with a persona."""
-    at_once: int = FAN_OUT_AT_ONCE
-    """Attempts that run at the same time."""
+    batch: BatchWindow | None = None
+    """When the model calls of the agent are answered: as its own `batch` says, or "within 24h"."""
+    at_once: int | None = None
+    """Attempts that run at the same time: 8, or all that may if the calls are answered in batches."""
     experiment_id: str | None = None
     owner: str | None = None
     """The owner of all sessions, and of the result on a server."""
@@ -119,7 +121,8 @@ class Experiment:
         check_part(self.dataset, Dataset, what="dataset", words="a Dataset")
         object.__setattr__(self, "scorers", check_scorers(self.scorers, "scorers"))
         check_whole(self.repeats, "repeats", most=REPEATS_MAX)
-        check_whole(self.at_once, "at_once", most=FAN_OUT_AT_ONCE_MAX)
+        if self.at_once is not None:
+            check_whole(self.at_once, "at_once", most=FAN_OUT_AT_ONCE_MAX)
         for name, value, choices in (
             ("tools", self.tools, get_args(Tools)),
             ("approvals", self.approvals, get_args(Approvals)),
@@ -186,6 +189,9 @@ class _Work:
         self._scorers = (*plan.dataset.scorers, *plan.scorers)
         self._agent = None if plan.agent is None else self._find_agent(plan.agent)
         self._version = "recorded" if self._agent is None else version_of(self._agent)
+        if self._agent is not None and plan.batch is not None:
+            # The same version: its answers are the same, later.
+            self._agent = replace(self._agent, batch=plan.batch)
         self._id = plan.experiment_id or self._default_id()
         self._actor = ""
         """The name under which the runtime has the agent."""
@@ -209,7 +215,8 @@ class _Work:
         registered = self._runtime.core.ports.registry.agent(agent.agent_id)
         if registered is not None and registered.is_of(agent):
             return agent.name
-        name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
+        kind = "" if agent.batch is None else "-batch"
+        name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}{kind}"
         self._register(replace(agent, name=name))
         return name
 
@@ -235,6 +242,8 @@ class _Work:
             "approvals": plan.approvals,
             "user": user,
             "owner": plan.owner,
+            # Left out of the ids of experiments without it.
+            **({} if plan.batch is None else {"batch": plan.batch}),
         }
 
     def _default_id(self) -> str:
@@ -253,7 +262,8 @@ class _Work:
             else:
                 self._actor = await self._register_rehearsal(self._agent)
         total, done = len(cases) * plan.repeats, count(1)
-        turns = asyncio.Semaphore(plan.at_once)
+        is_batched = self._agent is not None and self._agent.batch is not None
+        turns = asyncio.Semaphore(plan.at_once or fan_out_at_once(is_batched=is_batched))
 
         async def attempt_case(at: int, case: Case, repeat: int) -> EvalCase:
             async with turns:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Final, cast
 
+from windlass.models.batches import BATCH_TIER, AnthropicBatches, BatchedModel
 from windlass.models.clients import anthropic_client
 from windlass.models.errors import stream_error
 from windlass.models.messages import (
@@ -37,7 +38,6 @@ from windlass.models.transport import (
     Line,
     ModelAddress,
     ModelSettings,
-    ServedModel,
     StreamReader,
     endpoint_of,
     need_extra,
@@ -460,7 +460,7 @@ BASE_URL: Final = "ANTHROPIC_BASE_URL"
 ANTHROPIC: Final = "https://api.anthropic.com"
 
 
-class AnthropicProvider(ServedModel):
+class AnthropicProvider(BatchedModel):
     """A model behind the Messages API.
 
     The key is `api_key` or the variable ANTHROPIC_API_KEY, the address `base_url` or ANTHROPIC_BASE_URL. The
@@ -522,3 +522,22 @@ class AnthropicProvider(ServedModel):
 
     def _reader(self, tools: Sequence[JsonObject]) -> AnthropicReader:
         return AnthropicReader(names_back(tools), self.model_id)
+
+    def batch_api(self) -> AnthropicBatches:
+        """Return the batches of the account."""
+        return AnthropicBatches(self._line)
+
+    def _events_of(self, answer: JsonObject) -> Iterator[JsonObject]:
+        usage: JsonObject = {**object_of(answer.get("usage")), "service_tier": BATCH_TIER}
+        yield {"type": "message_start", "message": {**answer, "usage": usage}}
+        blocks = answer.get("content")
+        for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            start = {name: value for name, value in object_of(block).items() if name != "input"}
+            yield {"type": "content_block_start", "index": index, "content_block": start}
+            if "input" in object_of(block):
+                text = json.dumps(object_of(block)["input"])
+                delta: JsonObject = {"type": "input_json_delta", "partial_json": text}
+                yield {"type": "content_block_delta", "index": index, "delta": delta}
+            yield {"type": "content_block_stop", "index": index}
+        yield {"type": "message_delta", "delta": {"stop_reason": answer.get("stop_reason")}}
+        yield {"type": "message_stop"}

@@ -105,6 +105,7 @@ class SdkClient(EventClient):
     """Requests streams with an SDK; `Line` and the readers decode them."""
 
     def __init__(self, sdk: object, path: str, stream_cls: type[object]) -> None:
+        self.sdk = sdk
         self._sdk = cast(_Sdk, sdk)
         self._path = path
         self._stream_cls = stream_cls

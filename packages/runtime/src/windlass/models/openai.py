@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
+from windlass.models.batches import BATCH_TIER, BatchedModel, OpenAIBatches
 from windlass.models.clients import azure_client, openai_client
 from windlass.models.errors import stream_error
 from windlass.models.messages import (
@@ -17,6 +18,7 @@ from windlass.models.messages import (
     contents,
     count_of,
     names_back,
+    object_of,
     own_cost_micros,
     system_count,
     wire_call_id,
@@ -334,7 +336,7 @@ class _ChatModel(ServedModel):
         return OpenAIReader(names_back(tools))
 
 
-class OpenAICompatProvider(_ChatModel):
+class OpenAICompatProvider(_ChatModel, BatchedModel):
     """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, Ollama and others.
 
     The key is `api_key` or the variable `key_variable`, the address `base_url` or OPENAI_BASE_URL; a server
@@ -365,6 +367,17 @@ class OpenAICompatProvider(_ChatModel):
             names=Names(type(self).__name__, route_id, key_variable, url_variable),
         )
         super().__init__(model, line, route_id=route_id, is_openai=line.address.base_url == OPENAI)
+
+    def batch_api(self) -> OpenAIBatches:
+        """Return the batches of the model."""
+        return OpenAIBatches(self._line, "/v1/chat/completions", self.model_id)
+
+    def _events_of(self, answer: JsonObject) -> Iterator[JsonObject]:
+        choices = answer.get("choices")
+        choices = [object_of(choice) for choice in choices] if isinstance(choices, list) else []
+        # A message has the form of the one delta that would be all of it.
+        whole: list[JsonValue] = [{**choice, "delta": choice.get("message")} for choice in choices]
+        yield {**answer, "choices": whole, "service_tier": BATCH_TIER}
 
 
 @sealed

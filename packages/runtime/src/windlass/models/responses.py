@@ -10,7 +10,8 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
-from windlass.models.errors import stream_error
+from windlass.models.batches import BATCH_TIER, BatchedModel, OpenAIBatches
+from windlass.models.errors import error_event, stream_error
 from windlass.models.messages import (
     NO_ARGUMENTS,
     Media,
@@ -35,7 +36,6 @@ from windlass.models.transport import (
     Environment,
     ModelAddress,
     ModelSettings,
-    ServedModel,
 )
 from windlass.ports.model import BilledRequest, LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import JsonObject, JsonValue
@@ -205,7 +205,7 @@ def _tool(tool: JsonObject) -> JsonObject:
     return definition
 
 
-class OpenAIResponsesProvider(ServedModel):
+class OpenAIResponsesProvider(BatchedModel):
     """A model behind the Responses API.
 
     The key is `api_key` or OPENAI_API_KEY, the address `base_url` or OPENAI_BASE_URL; a server at another
@@ -266,3 +266,34 @@ class OpenAIResponsesProvider(ServedModel):
 
     def _reader(self, tools: Sequence[JsonObject]) -> ResponsesReader:
         return ResponsesReader(names_back(tools), self.model_id)
+
+    def batch_api(self) -> OpenAIBatches:
+        """Return the batches of the model."""
+        return OpenAIBatches(self._line, "/v1/responses", self.model_id)
+
+    def _events_of(self, answer: JsonObject) -> Iterator[JsonObject]:
+        if answer.get("status") == "failed":
+            raise error_event(cast(object, answer), to=self._line.to)
+        for index, item in enumerate(_objects(answer.get("output"))):
+            yield {"type": "response.output_item.added", "output_index": index, "item": item}
+            yield from _deltas(item, index)
+            yield {"type": "response.output_item.done", "item": item}
+        yield {"type": "response.completed", "response": {**answer, "service_tier": BATCH_TIER}}
+
+
+def _deltas(item: JsonObject, index: int) -> Iterator[JsonObject]:
+    """Yield the deltas that would have streamed an item."""
+    if item.get("type") == "function_call":
+        delta = item.get("arguments")
+        yield {"type": "response.function_call_arguments.delta", "output_index": index, "delta": delta}
+    for part in _objects(item.get("content")):
+        if part.get("type") == "refusal":
+            yield {"type": "response.refusal.delta", "delta": part.get("refusal")}
+        elif part.get("type") in ("output_text", "reasoning_text"):
+            yield {"type": f"response.{part['type']}.delta", "delta": part.get("text")}
+    for part in _objects(item.get("summary")):
+        yield {"type": "response.reasoning_summary_text.delta", "delta": part.get("text")}
+
+
+def _objects(value: JsonValue) -> list[JsonObject]:
+    return [object_of(part) for part in value] if isinstance(value, list) else []

@@ -4,14 +4,23 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self, TypeAlias, TypeVar, cast
 
 from windlass.errors import AgentError, Unavailable, install_hint
 from windlass.models.errors import (
@@ -33,6 +42,9 @@ if TYPE_CHECKING:
     from httpx2 import Response
 
 
+T = TypeVar("T")
+SdkT = TypeVar("SdkT")
+"""The client of the SDK of a provider."""
 MAX_TOKENS: Final = 16_384
 """Tokens of one answer, for an API that requires a limit when none is set."""
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -159,6 +171,38 @@ class Line:
                 await response.aclose()
         # Raised outside of the except block: the SDK's error may quote the prompt and must not become the
         # context.
+        if failure is not None:
+            raise failure
+
+    async def use(self, call: "Callable[[SdkT], Awaitable[T]]") -> T:
+        """Call the SDK.
+
+        Raises:
+            Unavailable: the request can be retried later.
+            Rejected: a retry of this request cannot succeed.
+        """
+
+        async def read(sdk: SdkT) -> AsyncGenerator[T]:
+            yield await call(sdk)
+
+        (answer,) = [answer async for answer in self.use_all(read)]
+        return answer
+
+    async def use_all(self, read: "Callable[[SdkT], AsyncIterator[T]]") -> AsyncGenerator[T]:
+        """Yield what is read with the SDK.
+
+        Raises:
+            Unavailable: the request can be retried later.
+            Rejected: a retry of this request cannot succeed.
+        """
+        failure: AgentError | None = None
+        try:
+            client = await self._client()
+            async for item in read(cast("SdkT", getattr(client, "sdk"))):  # noqa: B009 - of clients with an SDK
+                yield item
+        except Exception as error:  # noqa: BLE001 - the boundary to an SDK, which may raise anything
+            failure = translate(error, to=self.to, now=datetime.now(UTC))
+        # Raised outside of the except block: the SDK's error may quote the prompt.
         if failure is not None:
             raise failure
 

@@ -8,7 +8,13 @@ from windlass_protocol.frozen import frozen
 SCHEDULE: Final = "schedule"
 """The kind of the document of a schedule."""
 RUN_PUSH: Final = "run-push"
-"""The kind of the documents with the push configurations of runs.
+"""The kind of the documents with the push configurations of runs."""
+BATCH: Final = "batch"
+"""The kind of the document of a batch of model calls, until its results were read."""
+BATCH_ITEM: Final = "batch-item"
+"""The kind of the documents of the model calls that runs have in batches."""
+OF_RUNS: Final = (RUN_PUSH, BATCH_ITEM)
+"""Kinds of documents that belong to a run.
 
 Each has the id of its run as its name, and is deleted in the transaction that deletes the run.
 """

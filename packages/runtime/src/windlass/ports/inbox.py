@@ -20,6 +20,8 @@ COMPACT: Final = "compact"
 """The kind of an item that requests a compaction."""
 FEEDBACK: Final = "feedback"
 """The kind of an item with what a person said of a run."""
+BATCH: Final = "batch"
+"""The kind of an item that says that a model call in a batch has an answer, or has to be made again."""
 STATE: Final = "state"
 """The kind of an item that changes the authored state of its session."""
 

@@ -6,7 +6,14 @@ from typing import Final, cast
 
 from windlass.agent.agent import AnyAgent, output_contract
 from windlass.agent.output import OutputType, OutputValidator, contract_hash
-from windlass.agent.package import check_package, fingerprint, package_difference, package_json, package_of
+from windlass.agent.package import (
+    check_package,
+    fingerprint,
+    is_batched,
+    package_difference,
+    package_json,
+    package_of,
+)
 from windlass.agent.policy import InheritedPolicy, RulesPolicy
 from windlass.agent.skills import Skills
 from windlass.engine.approval import maybe_await
@@ -184,6 +191,7 @@ class RuntimeBinder:
             package_change=ports.package_change.value,
             notes=notes,
             prices=prices_for(ports, package.agent.agent_id),
+            is_batched=is_batched(package),
         )
 
     def _output(self, package: RuntimePackage) -> OutputType | None:

@@ -103,6 +103,14 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
+def fan_out_at_once(*, is_batched: bool) -> int:
+    """Return how many runs of a job run at the same time, unless it says otherwise.
+
+    Runs that wait for a batch cost nothing, and the more there are the fewer batches they need.
+    """
+    return FAN_OUT_AT_ONCE_MAX if is_batched else FAN_OUT_AT_ONCE
+
+
 class AgentRuntime:
     """A durable runtime for agents.
 
@@ -326,12 +334,13 @@ class AgentRuntime:
         tasks: Mapping[str, tuple[AnyAgent | str, UserContent]],
         *,
         job_id: str,
-        at_once: int = FAN_OUT_AT_ONCE,
+        at_once: int | None = None,
         **options: Unpack[RunOptions],
     ) -> dict[str, RunResult]:
         """Run many tasks, each an agent and a message by name, and return their results by name.
 
-        At most `at_once` of them run at the same time. The run and the session of a task have the id
+        At most `at_once` of them run at the same time: 8 when left out, or 1,000 if model calls of an agent
+        are answered in batches. The run and the session of a task have the id
         `job_id/name`, so the job is durable: the same call after a crash continues the runs that were
         started, starts the others, and repeats none. A result may be a failure; see its `status`. Cancelling
         the call leaves the started runs alone.
@@ -348,7 +357,8 @@ class AgentRuntime:
                 raise bad_request(
                     f"fan_out: {name} cannot be set; it comes from job_id and the name of a task"
                 )
-        turns = asyncio.Semaphore(check_whole(at_once, "fan_out: at_once", most=FAN_OUT_AT_ONCE_MAX))
+        if at_once is not None:
+            check_whole(at_once, "fan_out: at_once", most=FAN_OUT_AT_ONCE_MAX)
         check_part(
             tasks, Mapping, what="tasks", words="a dictionary of names, each with an agent and a message"
         )
@@ -358,6 +368,8 @@ class AgentRuntime:
                 raise bad_request(
                     f"task {name} must be an agent and a message, (agent, message), found {kind_of(task)}"
                 )
+        is_batched = any(self._is_batched(agent) for agent, _ in tasks.values())
+        turns = asyncio.Semaphore(at_once or fan_out_at_once(is_batched=is_batched))
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
             await self.core.starts.request(
@@ -378,6 +390,13 @@ class AgentRuntime:
         finally:
             for future in waiting:
                 future.cancel()
+
+    def _is_batched(self, agent: AnyAgent | str | None) -> bool:
+        """Whether model calls of an agent are answered in batches."""
+        if isinstance(agent, str):
+            registered = self.core.ports.registry.agent(agent)
+            agent = None if registered is None else registered.agent
+        return isinstance(agent, Agent) and agent.batch is not None
 
     @overload
     async def run_typed(self, agent: RunRequest, message: type[T]) -> TypedResult[T]: ...

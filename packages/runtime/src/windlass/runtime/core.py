@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from windlass.engine.batches import Batches
 from windlass.engine.clocks import moment
 from windlass.engine.drives import Ports
 from windlass.engine.effect_context import EffectPorts
@@ -25,7 +26,7 @@ from windlass.refusals import check_given, check_id, missing_port, runtime_close
 from windlass.runtime.answers import Answers
 from windlass.runtime.approvals import ApprovalDesk
 from windlass.runtime.binding import RuntimeBinder
-from windlass.runtime.executors import sandbox_of
+from windlass.runtime.executors import find_provider, sandbox_of
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.runs import TERMINAL, Runs
 from windlass.runtime.start import RuntimeDelegator
@@ -242,6 +243,14 @@ class Core:
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),
             spend_limits=self.limits,
+            batches=Batches(
+                store,
+                content,
+                machine.clock,
+                new_id=machine.new_id,
+                scribe=ports.scribe,
+                find_provider=partial(find_provider, ports),
+            ),
         )
         return Engine(
             Ports(

@@ -1,18 +1,20 @@
 """What stands behind the names of a package in this process: models, hooks, tools and sandboxes."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, cast
 
 from windlass.agent.agent import subagent_tool
 from windlass.agent.hooks import Hook
-from windlass.agent.package import compaction_route, fallback_routes
+from windlass.agent.package import compaction_route, fallback_routes, is_batched
 from windlass.engine.session_sandbox import SandboxPlace
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError
+from windlass.ports.batches import BatchProvider
 from windlass.ports.model import LLMProvider
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.prices import OwnPrices, Tariff, tariff_of
-from windlass.refusals import bad_setup, missing_agent, missing_price, missing_provider
+from windlass.refusals import bad_setup, missing_agent, missing_price, missing_provider, no_batches
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned, with_undo_tools
 from windlass.tools.programs import program_tools
@@ -73,6 +75,28 @@ def fallbacks_of(
             model = _routed_provider(ports, route, run_id)
         providers[f"{route.route_id}/{route.model_id}"] = model
     return providers
+
+
+def find_provider(ports: RuntimePorts, agent_id: str, route_id: str, model_id: str) -> LLMProvider | None:
+    """Return the model of a route that an agent has or had; None if this process does not have it."""
+    registered, route = ports.registry.agent(agent_id), ProviderRoute(route_id=route_id, model_id=model_id)
+    with suppress(AgentError):
+        if registered is None:
+            return _routed_provider(ports, route, None)
+        fallback = fallbacks_of(ports, registered.package).get(f"{route_id}/{model_id}")
+        package = registered.package.model_copy(update={"provider_route": route})
+        return fallback or provider_of(ports, package)
+    return None
+
+
+def check_batches(package: RuntimePackage, provider: LLMProvider, *, run_id: str) -> None:
+    """Refuse a package whose model calls are to be answered in batches, and whose model has none.
+
+    Raises:
+        Rejected: the provider has no batches.
+    """
+    if is_batched(package) and not isinstance(provider, BatchProvider):
+        raise no_batches(package.agent.agent_id, package.provider_route.route_id, run_id)
 
 
 def prices_for(ports: RuntimePorts, agent_id: str) -> OwnPrices:

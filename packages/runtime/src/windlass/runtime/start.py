@@ -33,6 +33,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.executors import (
     adapter_of,
+    check_batches,
     check_priced,
     fallbacks_of,
     hooks_of,
@@ -181,7 +182,8 @@ async def check_start(
     effective = await effective_package(ports, request)
     if package is not None:
         effective = EffectivePackage(package, fingerprint_of(package))
-    provider_of(ports, effective.package, run_id=request.run_id)
+    provider = provider_of(ports, effective.package, run_id=request.run_id)
+    check_batches(effective.package, provider, run_id=request.run_id)
     fallbacks_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     budget = request.budget or effective.package.budget

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
+    Awaitable,
     Callable,
+    Collection,
     Generator,
     Iterable,
     Iterator,
@@ -20,7 +22,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from windlass.engine.writer import SessionWriter
-from windlass.errors import Rejected
+from windlass.errors import AgentError, Rejected
+from windlass.ports.batches import BatchRequest, BatchResult, OwnBatch
 from windlass.ports.clock import Clock
 from windlass.ports.journal import Journal, Standing
 from windlass.ports.model import (
@@ -44,7 +47,7 @@ from windlass_protocol import (
     canonical,
     encode,
 )
-from windlass_protocol.frozen import sealed
+from windlass_protocol.frozen import frozen, sealed
 
 
 @sealed
@@ -145,7 +148,8 @@ class ScriptedModel:
 
     `script` is a list of answers, or a function of the messages. With `chunk_chars`, text, reasoning and
     arguments come in chunks of that length; without, each comes whole. `requests` holds the requests,
-    `closed_early` counts the streams that were not read to their end.
+    `closed_early` counts the streams that were not read to their end. It answers in batches, too, which have
+    ended when they are first asked for; `batches` holds the number of items of each.
     """
 
     def __init__(
@@ -169,6 +173,38 @@ class ScriptedModel:
         self.model_id = model_id
         self.requests: list[Request] = []
         self.closed_early = 0
+        self.batches: list[int] = []
+        self.created_batches: dict[str, Sequence[BatchRequest]] = {}
+        self._offered: list[Request] = []
+        self._answered: dict[int, list[LLMStreamChunk]] = {}
+        """Chunks of the answers to items of batches, by the numbers of the items."""
+
+    def batch_api(self) -> "ScriptedBatches":
+        """Return the batches of the model."""
+        return ScriptedBatches(self)
+
+    def batch_body(
+        self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
+    ) -> JsonObject:
+        """Return the number of a request."""
+        self._offered.append(Request(tuple(messages), tuple(tools), temperature))
+        return {"number": len(self._offered) - 1}
+
+    def read_answer(self, answer: JsonObject, *, tools: Iterable[JsonObject]) -> Iterator[LLMStreamChunk]:
+        """Yield the answer to a request."""
+        yield from self._answered[cast(int, answer["number"])]
+
+    async def answer_item(self, body: JsonObject) -> JsonObject:
+        """Answer an item of a batch with the next answer of the script.
+
+        Raises:
+            AgentError: the script fails.
+        """
+        number = cast(int, body["number"])
+        request = self._offered[number]
+        chunks = self.stream(request.messages, tools=request.tools, temperature=request.temperature)
+        self._answered[number] = [chunk async for chunk in chunks]
+        return body
 
     async def stream(
         self,
@@ -208,6 +244,43 @@ class ScriptedModel:
         if self._clock is None:
             raise ValueError("an answer with a delay needs a clock: ScriptedModel(script, clock=clock)")
         await self._clock.sleep(seconds)
+
+
+@frozen
+class ScriptedBatches:
+    """The batches of a scripted model, in memory; see `BatchApi`."""
+
+    model: ScriptedModel
+
+    @property
+    def key(self) -> str:
+        """All items of the model can share a batch."""
+        return f"scripted-{id(self.model)}"
+
+    async def prepare(self, name: str, requests: Sequence[BatchRequest]) -> Callable[[], Awaitable[str]]:
+        """Return the function that keeps the requests."""
+
+        async def create() -> str:
+            self.model.created_batches[name] = tuple(requests)
+            self.model.batches.append(len(requests))
+            return name
+
+        return create
+
+    async def find(self, batch: OwnBatch, others: Collection[str]) -> str | None:
+        """Return the name of a batch that was created: it is the id."""
+        return batch.name if batch.name in self.model.created_batches else None
+
+    async def results(self, batch_id: str) -> AsyncIterator[BatchResult] | None:
+        """Answer the requests."""
+        return self._results(batch_id)
+
+    async def _results(self, batch_id: str) -> AsyncIterator[BatchResult]:
+        for request in self.model.created_batches[batch_id]:
+            try:
+                yield BatchResult(request.item_id, await self.model.answer_item(request.body))
+            except AgentError as error:
+                yield BatchResult(request.item_id, error=error.info())
 
 
 def _check_answer(answer: object, what: str) -> None:

@@ -57,7 +57,7 @@ from windlass.adapters.journals.rules import (
 from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.catalog import RunRow, SessionRow
-from windlass.ports.documents import RUN_PUSH, Document
+from windlass.ports.documents import OF_RUNS, Document
 from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
 from windlass.ports.journal import Appended, Batch, Claim, Standing
 from windlass.ports.listing import (
@@ -696,7 +696,8 @@ class MemoryArchive(MemoryTables):
         for run_id in runs:
             del self._runs[run_id]
             self._index.runs.pop(run_id, None)
-            self._documents.pop((RUN_PUSH, run_id), None)
+            for kind in OF_RUNS:
+                self._documents.pop((kind, run_id), None)
         refusals = (
             refusal for refusal in self._refused if refusal.session_id != name and refusal.run_id not in runs
         )

@@ -11,7 +11,7 @@ from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
 from windlass.adapters.journals.sql.writes import Transaction
 from windlass.ports.archive import SessionCopy
 from windlass.ports.catalog import SessionRow
-from windlass.ports.documents import RUN_PUSH
+from windlass.ports.documents import OF_RUNS
 from windlass.ports.journal import Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 
@@ -31,7 +31,8 @@ _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT u.hash FROM conte
     (SELECT 1 FROM content_uses o WHERE o.hash = u.hash AND o.session_key != ?1))"""
 _UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = ?2, consumed_seq = 0,
     seal = ?2, body = NULL WHERE session_key = ?1 AND number = (SELECT max(number) FROM items)"""
-_UNPUSH: Final = f"""DELETE FROM documents WHERE kind = '{RUN_PUSH}' AND name IN
+_OF_RUNS: Final = ", ".join(f"'{kind}'" for kind in OF_RUNS)
+_UNDOCUMENT: Final = f"""DELETE FROM documents WHERE kind IN ({_OF_RUNS}) AND name IN
     (SELECT run_id FROM runs WHERE session_key = ?)"""
 _TABLES: Final = (
     "appends",
@@ -164,7 +165,7 @@ class ArchiveTransaction(Transaction):
         # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
         execute(_UNSEAT, (key, b""))
-        execute(_UNPUSH, (key,))
+        execute(_UNDOCUMENT, (key,))
         # SQLite deletes refused starts of the session and its runs by triggers, PostgreSQL in `_forget`.
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))

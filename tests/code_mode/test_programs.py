@@ -27,7 +27,7 @@ from windlass.ports.interpreter import Program, ProgramCall, Progress
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.testing.interpreter import WaveInterpreter, waves
 from windlass.tools import Tool
-from windlass.tools.programs import Functions
+from windlass.tools.programs import Functions, program_tools
 from windlass_harness.views.eve import EveGrammar
 from windlass_protocol import Event, JsonObject, RunMode
 
@@ -502,6 +502,12 @@ def test_the_names_of_the_program_tools_are_taken() -> None:
 
     with pytest.raises(Rejected, match="run_code"):
         Agent("coder", model=ScriptedModel([]), tools=[own], code_mode=True)
+
+
+def test_the_tool_that_runs_programs_has_one_schema_in_all_agents_and_runs() -> None:
+    first, second = (program_tools(["code"], tools)["run_code"] for tools in ([pay], []))
+    assert first.shape is second.shape
+    assert (first.description == second.description, first.program is second.program) == (False, False)
 
 
 def test_the_trace_has_the_calls_under_the_program_and_the_ledger_one_decision() -> None:

@@ -3,6 +3,7 @@
 from tests.runtime.feed.scene import ENOUGH, Reader, World, run, said, started, ticks
 
 from windlass.feed import Feed
+from windlass.feed.pauses import PAUSE_STEPS
 from windlass.ports.feed import StreamOptions
 from windlass.testing import FakeClock
 from windlass_protocol import SessionCursor
@@ -82,5 +83,52 @@ def test_a_reader_that_resumes_during_a_pause_gets_each_delta_once() -> None:
         await ticks(ENOUGH)
         assert shown(reader) + shown(rest) == ["step.started", "one ", "two three"]
         await rest.stop()
+
+    run(main)
+
+
+def test_readers_whose_pauses_end_together_share_a_timer_and_leave_it_to_the_others() -> None:
+    async def main() -> None:
+        world = PausedWorld()
+        await world.append(started())
+        readers = [world.reader() for _ in range(3)]
+        await ticks(ENOUGH)
+        for word in ("one ", "two"):
+            world.live().text(word)
+            await ticks(ENOUGH)
+        assert world.time.sleepers == 1
+        for reader in readers[:2]:
+            await reader.stop()
+            await reader.stream.aclose()
+        await ticks(ENOUGH)
+        assert world.time.sleepers == 1, "one reader is left"
+        assert shown(readers[2])[-1] == "one "
+        world.time.advance(PAUSE_S)
+        await ticks(ENOUGH)
+        assert [shown(reader)[-1] for reader in readers] == ["one ", "one ", "two"]
+        await readers[2].stop()
+        await readers[2].stream.aclose()
+        await ticks(ENOUGH)
+        assert world.time.sleepers == 0
+
+    run(main)
+
+
+def test_a_pause_is_never_shorter_than_asked_for() -> None:
+    async def main() -> None:
+        world = PausedWorld()
+        await world.append(started())
+        world.time.advance(PAUSE_S / 7)
+        reader = world.reader()
+        for word in ("one ", "two"):
+            world.live().text(word)
+            await ticks(ENOUGH)
+        world.time.advance(PAUSE_S * 0.99)
+        await ticks(ENOUGH)
+        assert shown(reader)[-1] == "one "
+        world.time.advance(PAUSE_S * (0.01 + 1 / PAUSE_STEPS))
+        await ticks(ENOUGH)
+        assert shown(reader)[-1] == "two"
+        await reader.stop()
 
     run(main)

@@ -14,7 +14,7 @@ from windlass.json_value import JsonForm, NoJsonForm
 from windlass.limits import REPR_CHARS_MAX, RESULT_VALUES_MAX
 from windlass.tools import results
 from windlass.tools.calling import tool_result
-from windlass.tools.results import no_json_form_text, result_value
+from windlass.tools.results import Weight, no_json_form_text, result_value, weigh
 from windlass_protocol import ToolResult, encode
 from windlass_protocol.limits import FREE_LEVELS_MAX
 
@@ -210,3 +210,36 @@ def test_a_result_of_many_values_is_the_same_however_it_is_copied(monkeypatch: p
     monkeypatch.setattr(results, "from_json", trace)
     assert results.result_value(value) == copied == value
     assert read == [], "it is walked over, not read at once"
+
+
+@pytest.mark.parametrize(
+    ("value", "weight"),
+    [
+        pytest.param([{"rows": [1, 2.5, None, True, "x"]}], Weight(is_light=True, is_json=True), id="json"),
+        pytest.param("text", Weight(is_light=True, is_json=False), id="text"),
+        pytest.param([{1: "x"}], Weight(is_light=True, is_json=False), id="odd key"),
+        pytest.param([date(2026, 1, 1)], Weight(is_light=True, is_json=False), id="no json"),
+        pytest.param([float("nan")], Weight(is_light=True, is_json=False), id="no number"),
+        pytest.param(["x" * 70_000], Weight(is_light=False, is_json=False), id="large"),
+        pytest.param("x" * 70_000, Weight(is_light=False, is_json=False), id="large text"),
+    ],
+)
+def test_a_result_is_weighed_once(value: object, weight: Weight) -> None:
+    assert weigh(value) == weight
+
+
+def test_a_result_that_was_found_to_be_json_is_copied_without_another_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [{"amount": 1}]
+    found = weigh(rows)
+    walks: list[object] = []
+
+    def walk(value: object, limits: object) -> bool:
+        walks.append(value)
+        return True
+
+    monkeypatch.setattr(results, "is_sendable", walk)
+    copied = tool_result(rows, is_json=found.is_json).data
+    assert (copied, walks) == (rows, [])
+    assert copied is not rows

@@ -8,6 +8,7 @@ line of JSON, the numbers that Monty has for the calls, and the dump of the work
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
-from threading import Lock, Timer
+from threading import Lock
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import JsonValue
@@ -314,39 +315,39 @@ class HelperProcess:
         names = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "MONTY_BIN")
         environment = {name: os.environ[name] for name in names if name in os.environ}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "windlass.code_mode.monty_helper"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            # Ctrl-C in a terminal is for this process alone; a kill reaches the worker of Monty, too.
-            start_new_session=True,
-        )
-        self._is_stuck = False
+        self._socket, its_socket = socket.socketpair()
+        with its_socket:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "windlass.code_mode.monty_helper"],
+                stdin=its_socket.fileno(),
+                stdout=its_socket.fileno(),
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                # Ctrl-C in a terminal is for this process alone; a kill reaches the worker of Monty, too.
+                start_new_session=True,
+            )
+        self._requests = self._socket.makefile("wb")
+        self._answers = self._socket.makefile("rb")
 
     def ask(
         self, request: JsonObject, snapshot: bytes, variables: bytes, *, limits: ProgramLimits
     ) -> _Answer:
-        """Return the answer to a request.
+        """Return the answer to a request; a helper that is stuck is killed.
 
         Raises:
             Exceeded: the request took too much time or memory.
             Crashed: the process ended otherwise.
         """
-        requests, answers = self.process.stdin, self.process.stdout
-        assert requests is not None
-        assert answers is not None
-        watch = Timer(_time_limit_s(request, limits), self._kill_stuck)
-        watch.daemon = True
-        watch.start()
+        # Each wait is limited: for room to write, and for the next part of the answer.
+        self._socket.settimeout(_time_limit_s(request, limits))
         try:
-            write_frame(requests, request, snapshot, variables)
-            frame = read_frame(answers, _answer_bytes_max(limits))
-        except BrokenPipeError:
+            write_frame(self._requests, request, snapshot, variables)
+            frame = read_frame(self._answers, _answer_bytes_max(limits))
+        except TimeoutError:
+            self.kill_group()
+            raise Exceeded from None
+        except ConnectionError:
             frame = None
-        finally:
-            watch.cancel()
         if frame is None:
             raise self._death()
         head, saved, variables_after = frame
@@ -356,23 +357,18 @@ class HelperProcess:
         """End the process and the worker of Monty that it has started."""
         self.kill_group()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
+        for file in (self._requests, self._answers, self._socket):
+            with suppress(ConnectionError, TimeoutError):
+                file.close()
 
     def kill_group(self) -> None:
         """End it while another thread asks it, which gets `Crashed`."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def _kill_stuck(self) -> None:
-        self._is_stuck = True
-        self.kill_group()
-
     def _death(self) -> Exception:
         status = self.process.wait()
-        if self._is_stuck or status in (-signal.SIGPROF, MEMORY_EXIT):
+        if status in (-signal.SIGPROF, MEMORY_EXIT):
             return Exceeded()
         return Crashed(f"exit status {status}")
 

@@ -6,8 +6,8 @@ their hash 2**40. So the client is here, in a process that is killed without los
 process is JSON of a bounded size, and dumps.
 
 `windlass.code_mode.monty` starts it as `python -m windlass.code_mode.monty_helper`. Requests and answers are
-frames on its stdin and stdout: a JSON object, a snapshot and variables. The kernel enforces its limits: a
-timer of CPU time that ends the process by a signal, and `RLIMIT_AS`.
+frames on its stdin and stdout, which are one socket: a JSON object, a snapshot and variables. The kernel
+enforces its limits: a timer of CPU time that ends the process by a signal, and `RLIMIT_AS`.
 """
 
 import math
@@ -327,7 +327,7 @@ def main() -> None:
             write_frame(answers, *helper.answer(from_json(head), snapshot, variables))
     except MemoryError:
         os._exit(MEMORY_EXIT)
-    except BrokenPipeError:
+    except ConnectionError:
         # The runtime has ended.
         os._exit(0)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeGuard
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -122,6 +122,12 @@ _CALLS_AT_ONCE: Final = 100
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def _is_live(functions: ProgramFunctions) -> TypeGuard[LiveFunctions]:
+    """Whether a program is a function of the application, and not of a model."""
+    # Python 3.11 needs as long as half a turn of a program to check a protocol.
+    return hasattr(functions, "begin")
+
+
 @frozen
 class Programs:
     """Checks and runs the programs of a session."""
@@ -153,7 +159,7 @@ class Programs:
         if redactor.value(judged.arguments.json) != judged.arguments.json:
             # It is recorded with masks, and a program runs as it is recorded.
             return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
-        if isinstance(functions, LiveFunctions):
+        if _is_live(functions):
             return replace(event, interpreter=functions.version)
         if self.interpreter is None:
             return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
@@ -175,17 +181,17 @@ class Programs:
         """Run a program until it waits for calls or ends; failures of it are part of the event."""
         tool = binding.tools.get(effect.tool_name)
         functions = None if tool is None else tool.program
-        if functions is None or (self.interpreter is None and not isinstance(functions, LiveFunctions)):
+        if functions is None or (self.interpreter is None and not _is_live(functions)):
             return self._program_failure(effect, NO_INTERPRETER)
         try:
-            if isinstance(functions, LiveFunctions):
+            if _is_live(functions):
                 return await self._run_live(effect, functions, binding)
             assert self.interpreter is not None, "a program of a model was checked by it"
             program = self._program_of(effect, functions)
             return await self._go(self.interpreter, program, effect, functions=functions, binding=binding)
         except Diverged as error:
             noun, advice = ("program", _WRITE_ON)
-            if isinstance(functions, LiveFunctions):
+            if _is_live(functions):
                 noun, advice = ("workflow", _START_AGAIN)
             message = (
                 f"The {noun} went another way than before the restart, so it cannot continue ({error}). "

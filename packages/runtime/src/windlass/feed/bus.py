@@ -12,6 +12,7 @@ from windlass.errors import AgentError, kind_of
 from windlass.feed.cursors import EVENTS_PER_READ, id_cursor
 from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, weight
 from windlass.feed.overflow import QueuedSubscription
+from windlass.feed.pauses import LivePause, LivePauses
 from windlass.feed.relay import LiveRelay
 from windlass.feed.subscription import (
     EVERYTHING,
@@ -65,6 +66,7 @@ class Feed:
     ) -> None:
         self._store = store
         self._clock = clock
+        self._pauses = LivePauses(clock)
         self._floor = floor
         self._events_max = events_max
         self._topics: dict[str, ReferenceType[Topic]] = {}
@@ -286,9 +288,9 @@ class Feed:
         """Return the current time, as the timestamp of deltas."""
         return f"{self._clock.now().replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
-    async def pause(self, seconds: float) -> None:
-        """Return once that many seconds have passed."""
-        await self._clock.sleep(seconds)
+    def pause(self, seconds: float) -> LivePause:
+        """Begin a pause of at least that many seconds."""
+        return self._pauses.begin(seconds)
 
     @property
     def topic_count(self) -> int:

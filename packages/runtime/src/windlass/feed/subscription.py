@@ -9,6 +9,7 @@ from weakref import WeakSet
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
 from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, weight
+from windlass.feed.pauses import LivePause
 from windlass.ports.catalog import RunRow
 from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, bad_subscription
 from windlass.refusals import unknown_run
@@ -540,8 +541,8 @@ class Source(Protocol):
         """Return the current time, as the timestamp of deltas."""
         ...
 
-    async def pause(self, seconds: float) -> None:
-        """Return once that many seconds have passed."""
+    def pause(self, seconds: float) -> LivePause:
+        """Begin a pause of at least that many seconds."""
         ...
 
 
@@ -599,7 +600,7 @@ class Subscription(Reader):
         """Deltas of the topic at the last look."""
         self._step: LiveStep | None = None
         """The step of the last deltas: its record was read and it belongs to this stream."""
-        self._pause: Future[None] | None = None
+        self._pause: LivePause | None = None
         """Ends when deltas may be shown again; see `StreamOptions.live_pause_s`."""
         self.is_over = False
 
@@ -666,7 +667,7 @@ class Subscription(Reader):
             self._source.release(self._line.topic, self._topic)
             self._topic = None
         if self._pause is not None:
-            self._pause.cancel()
+            self._pause.leave()
             self._pause = None
 
     async def __anext__(self) -> Event:
@@ -700,33 +701,21 @@ class Subscription(Reader):
         if self._source.failure is not None:
             raise self._source.failure.with_traceback(None)
         pause = self._pause
-        if pause is not None and pause.done():
+        if pause is not None and pause.is_over:
             # Deltas may have been left where they were since the last look.
             self._pause = None
             return
         future = get_running_loop().create_future()
         topic.park(self, future, with_live=self._options.with_live and pause is None)
-        if pause is None:
-            await self._woken(topic, future)
-            return
-
-        def end_pause(done: "Future[None]") -> None:
-            if not future.done():
-                topic.unpark(self)
-                future.set_result(None)
-
-        pause.add_done_callback(end_pause)
-        try:
-            await self._woken(topic, future)
-        finally:
-            pause.remove_done_callback(end_pause)
-
-    async def _woken(self, topic: Topic, future: "Future[None]") -> None:
+        if pause is not None:
+            pause.wake(future)
         try:
             await future
-        except BaseException:
+        finally:
+            # The topic has forgotten the reader if it was the one to wake it.
             topic.unpark(self)
-            raise
+            if pause is not None:
+                pause.forget(future)
 
     def _pass(self) -> Event:
         event = self._ready[self._next]
@@ -825,7 +814,7 @@ class Subscription(Reader):
 
     def _take_live(self, topic: Topic) -> bool:
         """Make deltas ready that follow the last stored record."""
-        if self._pause is not None and not self._pause.done():
+        if self._pause is not None and not self._pause.is_over:
             return False
         self._stirs = topic.stirs
         if not self._options.with_live:
@@ -846,7 +835,7 @@ class Subscription(Reader):
         self._stamp = source.stamp
         self._ready, self._next = ready, 0
         if ready and self._options.live_pause_s:
-            self._pause = ensure_future(source.pause(self._options.live_pause_s))
+            self._pause = source.pause(self._options.live_pause_s)
         return bool(ready)
 
     def _unseen(self, pieces: StepDeltas) -> Sequence[Event]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -169,7 +169,6 @@ class LiveProgram(Protocol):
         ...
 
 
-@runtime_checkable
 class LiveFunctions(ProgramFunctions, Protocol):
     """The functions of a program that is a function of the application."""
 

@@ -38,7 +38,7 @@ from windlass.limits import (
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.context import ToolContext
 from windlass.tools.json_schema import FEW_CHECKS, ManyChecks
-from windlass.tools.results import is_light, no_json_form_text, result_value
+from windlass.tools.results import Weight, is_light, no_json_form_text, result_value, weigh
 from windlass.tools.schema import Unfit
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
@@ -69,18 +69,20 @@ _RESULT: Final = JsonForm(unknown="refuse")
 _success: Final = maker(ToolResult, "success", "data")
 
 
-def tool_result(value: object) -> ToolResult:
+def tool_result(value: object, *, is_json: bool = False) -> ToolResult:
     """Return the result of a call; a tool may return a ToolResult itself.
+
+    `is_json` says that `weigh` found the value, or the data of the result, to be JSON.
 
     Raises:
         NoJsonForm: it holds a value of a type that has no JSON form.
     """
     if not isinstance(value, ToolResult):
         # Not validated: it was just made of JSON.
-        return _success(success=True, data=result_value(value, _RESULT))
+        return _success(success=True, data=result_value(value, _RESULT, is_json=is_json))
     if "data" not in value.model_fields_set:
         return value
-    return value.model_copy(update={"data": result_value(value.data, _RESULT)})
+    return value.model_copy(update={"data": result_value(value.data, _RESULT, is_json=is_json)})
 
 
 @sealed
@@ -351,7 +353,7 @@ class ToolRun:
 
 def run_of_json(value: JsonValue) -> ToolRun:
     """Return the result of a call whose value is JSON already: it is not validated again."""
-    return ToolRun(_success(success=True, data=value), is_large=_is_large(value))
+    return ToolRun(_success(success=True, data=value), is_large=not is_light(value))
 
 
 async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, context: ToolContext) -> ToolRun:
@@ -429,22 +431,23 @@ class _Later:
 def _call_tool(tool: Tool[..., object], arguments: Mapping[str, object]) -> ToolRun | _Later:
     """Call a function in its thread, and make there what is kept of its result."""
     returned = tool.function(**arguments)
-    return _Later(returned) if inspect.isawaitable(returned) else _success_of(returned, _is_large(returned))
+    return _Later(returned) if inspect.isawaitable(returned) else _success_of(returned, _weigh(returned))
 
 
 async def _convert(value: object) -> ToolRun:
-    if not (is_large := _is_large(value)):
-        return _success_of(value, is_large)
+    weight = _weigh(value)
+    if weight.is_light:
+        return _success_of(value, weight)
     with CONVERSIONS:
-        return await in_own_thread(partial(_success_of, value, is_large))
+        return await in_own_thread(partial(_success_of, value, weight))
 
 
-def _is_large(value: object) -> bool:
-    return not is_light(value.data if isinstance(value, ToolResult) else value)
+def _weigh(value: object) -> Weight:
+    return weigh(value.data if isinstance(value, ToolResult) else value)
 
 
-def _success_of(value: object, is_large: bool) -> ToolRun:
-    return ToolRun(tool_result(value), is_large=is_large)
+def _success_of(value: object, weight: Weight) -> ToolRun:
+    return ToolRun(tool_result(value, is_json=weight.is_json), is_large=not weight.is_light)
 
 
 def failure(message: str) -> ToolResult:

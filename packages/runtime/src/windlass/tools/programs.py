@@ -7,6 +7,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, Final, cast, get_type_hints
 
 from pydantic import Field, JsonValue, TypeAdapter
@@ -72,10 +73,14 @@ def program_tool(
     text = text.replace("{variables}", _VARIABLES[keeps_variables])
     functions = Functions([tool for tool in tools if is_callable_in(kind, tool)])
     description = f"{text}```python\n{functions.stubs}```"
-    program = library_tool(
-        _run, name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ
-    ).with_options(is_outbound=False)
-    return replace(program, description=description, program=functions)
+    return replace(_program_tool(name), description=description, program=functions)
+
+
+@cache
+def _program_tool(name: str) -> Tool[..., object]:
+    """Return the tool that runs programs, without functions; every agent and run shares its schema."""
+    program = library_tool(_run, name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ)
+    return program.with_options(is_outbound=False)
 
 
 def program_tools(

@@ -6,7 +6,7 @@ its repr.
 """
 
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -22,10 +22,11 @@ _COPIED_VALUES_MAX: Final = 650_000
 _Container = dict[object, object] | list[object] | tuple[object, ...]
 _CONTAINERS: Final = (dict, list, tuple)
 _LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
+_LIGHT_LIMITS: Final = CodecLimits(message_bytes_max=LIGHT_CHARS_MAX, depth_max=FREE_LEVELS_MAX)
 
 
-def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
-    """Return any value as JSON that the journal can hold.
+def result_value(value: object, form: JsonForm = SHOWN, *, is_json: bool = False) -> JsonValue:
+    """Return any value as JSON that the journal can hold; `is_json` says that `weigh` found it to be JSON.
 
     Raises:
         NoJsonForm: the form refuses types without a JSON form, and the value holds one.
@@ -35,7 +36,7 @@ def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
     if not isinstance(value, str | int | float | bool | None):
         try:
             # Copying plain JSON is ten times as fast as the walk.
-            if is_sendable(value, _LIMITS):
+            if is_json or is_sendable(value, _LIMITS):
                 raw = to_json(value)
                 if count_values(raw, _COPIED_VALUES_MAX) <= _COPIED_VALUES_MAX:
                     return from_json(raw, allow_inf_nan=False)
@@ -65,6 +66,23 @@ def no_json_form_text(error: NoJsonForm) -> str:
 
 def _never(_: str) -> bool:
     return False
+
+
+class Weight(NamedTuple):
+    """What one walk over the result of a tool tells."""
+
+    is_light: bool
+    is_json: bool
+    """Whether it is JSON that the journal can hold; only a light value is known to be."""
+
+
+def weigh(value: object) -> Weight:
+    """Weigh the result of a tool: nearly all are plain JSON, and light."""
+    try:
+        is_json = type(value) is not str and is_sendable(value, _LIGHT_LIMITS)
+    except Exception:  # noqa: BLE001 - host code of the value
+        is_json = False
+    return Weight(is_json or is_light(value), is_json)
 
 
 def is_light(value: object, is_known: Callable[[str], bool] = _never) -> bool:

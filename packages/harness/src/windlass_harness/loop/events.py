@@ -334,6 +334,13 @@ class FeedbackGiven:
 
 
 @frozen
+class EventSent:
+    """An event was sent to a run."""
+
+    body: records.RunEventReceived
+
+
+@frozen
 class CallReturned:
     """A tool call ended."""
 
@@ -385,6 +392,16 @@ class ProgramEnded:
     """What the next programs of the session begin with; None to leave that as it is."""
     cancelled: tuple[int, ...] = ()
     """See `ProgramPaused.cancelled`."""
+
+
+@frozen
+class ProgramDiverged:
+    """A function of the application went another way than its records."""
+
+    call_id: str
+    taken: int
+    message: str
+    """The first call that differs: what was recorded, what came, and the line."""
 
 
 @frozen
@@ -502,6 +519,7 @@ LoopEvent = (
     | CallReturned
     | ProgramPaused
     | ProgramEnded
+    | ProgramDiverged
     | CallUnbegun
     | ChildSaid
     | OutputChecked
@@ -512,6 +530,7 @@ LoopEvent = (
     | DeliverySettled
     | StateGiven
     | FeedbackGiven
+    | EventSent
     | CallReserved
 )
 

@@ -167,6 +167,10 @@ class ProgramVariables:
 
 WORKFLOW: Final = "workflow/"
 """Prefix of the interpreter of programs that are functions of the application."""
+WAIT_FOR: Final = "wait_for"
+"""The tool under whose name a workflow waits for an event."""
+UNDO_CALLS: Final = "undo_calls"
+"""The tool under whose name a workflow reverses its calls."""
 
 
 @mutable
@@ -350,6 +354,11 @@ class RunNotes:
     unreversed: list[str] = field(default_factory=list[str])
     """Undo tools whose calls failed or were denied, in a run that reverses calls."""
     hooked: HookNotes = field(default_factory=HookNotes)
+    events: dict[str, list[JsonValue]] = field(default_factory=dict[str, list[JsonValue]])
+    """Data of the events that no call has taken yet, by name, oldest first."""
+    event_keys: set[str | None] = field(default_factory=set[str | None])
+    """Keys of all events that were sent."""
+    event_count: int = 0
 
     def wait(self, at: str, on: str) -> None:
         """Start waiting, or change what is waited for."""

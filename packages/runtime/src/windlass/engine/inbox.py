@@ -15,6 +15,7 @@ from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
 from windlass.ports.inbox import (
     COMPACT,
+    EVENT,
     FEEDBACK,
     STATE,
     STEER,
@@ -30,6 +31,7 @@ from windlass_harness.loop.events import (
     CancelRequested,
     ChildSaid,
     CompactionRequested,
+    EventSent,
     FeedbackGiven,
     LoopEvent,
     MessageSent,
@@ -111,6 +113,7 @@ def _info(error: Exception) -> ErrorInfo:
 
 
 _NOT_KEPT: Final = "[A message that could not be kept.]"
+_NAMELESS: Final = "event that could not be kept"
 _NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
 ANSWERS_NOTED_MAX: Final = 64
 """Answers of one refused item that are recorded at most."""
@@ -184,7 +187,7 @@ def sort(
     is_turned = False
     for item in items:
         begins = item.kind == START or (item.kind == STEER and intake is Intake.STARTS)
-        is_late = item.kind == STEER and intake is Intake.NEITHER
+        is_late = (item.kind == STEER and intake is Intake.NEITHER) or _is_early(item, mail.left)
         if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
@@ -213,6 +216,11 @@ def sort(
             mail.taken.append(queued.number)
         mail.events += events
     return mail
+
+
+def _is_early(item: InboxItem, items: Iterable[InboxItem]) -> bool:
+    """Whether an item is an event of a run that has not begun."""
+    return item.kind == EVENT and any(start.run_id == item.run_id for start in items if start.kind == START)
 
 
 def _events_of(
@@ -337,6 +345,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     STATE: lambda _: StateGiven(StateChange({})),
     FEEDBACK: lambda item: FeedbackGiven(records.FeedbackGiven(run_id=item.run_id or "")),
+    EVENT: lambda item: EventSent(records.RunEventReceived(run_id=item.run_id or "", name=_NAMELESS)),
     CANCEL: lambda item: CancelRequested(item.run_id or ""),
     REPORT: _bare_report,
 }
@@ -348,6 +357,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     COMPACT: lambda _: CompactionRequested(),
     STATE: _state,
     FEEDBACK: lambda item: FeedbackGiven(read_body(records.FeedbackGiven, item.body)),
+    EVENT: lambda item: EventSent(read_body(records.RunEventReceived, item.body)),
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})
@@ -411,7 +421,7 @@ class Mailbox:
         if intake is Intake.STARTS and next_run(self.items, self._has_agent) is not None:
             return True
         waiting = {START} if intake is Intake.MESSAGES else {START, STEER}
-        return any(item.kind not in waiting for item in self.items)
+        return any(item.kind not in waiting and not _is_early(item, self.items) for item in self.items)
 
     async def read(self) -> None:
         """Read the items that arrived since the last read."""

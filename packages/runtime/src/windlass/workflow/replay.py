@@ -7,6 +7,8 @@ every process as they did in the first. A timer of the loop is a call of the too
 
 import asyncio
 import heapq
+import inspect
+import os
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -14,21 +16,25 @@ from contextlib import suppress
 from contextvars import Context
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random  # noqa: TID251 - its seed is recorded
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from pydantic import JsonValue
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from windlass.ports.interpreter import (
     CallOutcome,
     CallValue,
+    Diverged,
     ProgramCall,
     ProgramFault,
+    ProgramStart,
     ProgramValue,
     Progress,
     RecordedOutcome,
 )
+from windlass_harness.loop.notes import WAIT_FOR
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import mutable
 
@@ -40,6 +46,8 @@ Ts = TypeVarTuple("Ts")
 
 SLEEP: Final = "sleep"
 """The tool that a timer calls."""
+CHANGED: Final = "changed"
+"""The tool under whose name a change of the function is recorded."""
 _NO_IO: Final = (
     "A workflow cannot do this itself: its event loop has no {what}, because the function is run again after "
     "a crash. Do it in a tool, and call the tool with ctx.call"
@@ -69,6 +77,14 @@ class CallFailed(Exception):
         self.message = message
         self.tool_name = tool_name
         self.type_name = type_name
+
+
+class BeginAgain(BaseException):
+    """Raised in a workflow that begins again with another argument."""
+
+    def __init__(self, argument: JsonValue) -> None:
+        super().__init__("the workflow begins again")
+        self.argument = argument
 
 
 class RemovedFromMemory(BaseException):
@@ -259,13 +275,15 @@ class _Calls:
 class LiveWorkflow:
     """A workflow in memory; `run` gives it results, in the order of their records."""
 
-    def __init__(
-        self, at: datetime, *, seed: str, body: Callable[["LiveWorkflow"], Awaitable[object]]
-    ) -> None:
-        self.loop: Final = WorkflowLoop(at)
-        self.random: Final = Random(seed)
+    def __init__(self, start: ProgramStart, *, body: Callable[["LiveWorkflow"], Awaitable[object]]) -> None:
+        self.loop: Final = WorkflowLoop(start.at)
+        self.random: Final = Random(start.seed)
         self.taken = 0
         """Results that it has taken."""
+        self._recorded = start.recorded
+        self._mask = start.mask
+        self._changes: dict[str, bool] = {}
+        """Whether the function goes the new way, by the reason of the change."""
         self._calls = _Calls()
         self._body = body
         self._main: asyncio.Task[object] | None = None
@@ -276,8 +294,45 @@ class LiveWorkflow:
             raise RemovedFromMemory
         future: asyncio.Future[JsonValue] = self.loop.create_future()
         self._calls.open[len(self._calls.made)] = _Open(tool_name, future)
-        self._calls.made.append(ProgramCall(tool_name, named=arguments))
+        self._add(ProgramCall(tool_name, named=arguments))
         return future
+
+    def changed(self, reason: str) -> bool:
+        """Return whether the function goes the new way: not where the old way is recorded from here on.
+
+        The new way is recorded as a call, so that every later run of the function goes it.
+        """
+        if reason not in self._changes:
+            number, arguments = len(self._calls.made), cast(JsonObject, {"reason": reason})
+            is_new = number >= len(self._recorded) or self._recorded[number] == (CHANGED, arguments)
+            self._changes[reason] = is_new
+            if is_new:
+                self.call(CHANGED, arguments)
+        return self._changes[reason]
+
+    def _add(self, call: ProgramCall) -> None:
+        """Add a call, which must be the recorded one; a call that is another stops the function."""
+        number = len(self._calls.made)
+        self._calls.made.append(call)
+        if number >= len(self._recorded):
+            return
+        name, arguments = self._recorded[number]
+        if call.name != name or (call.named != arguments and self._mask(call.named) != arguments):
+            came = f"{call_text(call.name, call.named)}{_line_of_caller()}"
+            self._stop(f"Call {number} was {call_text(name, arguments)}, and is {came}.")
+
+    def _stop(self, text: str) -> None:
+        if not isinstance(self.loop.problem, Diverged):
+            self.loop.problem = Diverged(text)
+
+    def _check_made(self, count: int, *, before: str) -> None:
+        """Stop if recorded calls up to a number were not made."""
+        number = len(self._calls.made)
+        if number < count and self._main is not None:
+            line = _line_of_task(self._main)
+            self._stop(
+                f"Call {number} was {call_text(*self._recorded[number])}, and is not made {before}{line}."
+            )
 
     async def run(self, outcomes: Sequence[RecordedOutcome]) -> Progress:
         """Take results, and return the calls that the workflow has made, or its end."""
@@ -306,11 +361,17 @@ class LiveWorkflow:
             self._main = self.loop.create_task(body)
             self._wait()
         for recorded in outcomes:
+            self._check_made(recorded.number + 1, before="before it has its result")
+            if isinstance(self.loop.problem, Diverged):
+                break
             self.taken += 1
             # Records of one process may have the same time, and a new owner's clock may be behind.
             self.loop.now = max(self.loop.now, recorded.at)
             self._settle(recorded.number, recorded.outcome)
             self._wait()
+        self._check_made(len(self._recorded), before="by now")
+        if isinstance(self.loop.problem, Diverged):
+            raise self.loop.problem
         return self._progress(self._main)
 
     def _wait(self) -> None:
@@ -318,8 +379,7 @@ class LiveWorkflow:
         self.loop.run_until_waiting()
         for when, handle in self.loop.new_timers():
             self._calls.timers[len(self._calls.made)] = handle
-            until = self.loop.moment(when).astimezone(UTC).isoformat().replace("+00:00", "Z")
-            self._calls.made.append(ProgramCall(SLEEP, named={"until": until}))
+            self._add(ProgramCall(SLEEP, named={"until": wire_moment(self.loop.moment(when))}))
 
     def _settle(self, number: int, outcome: CallOutcome) -> None:
         timer = self._calls.timers.pop(number, None)
@@ -360,7 +420,13 @@ class LiveWorkflow:
     def _progress(self, main: "asyncio.Task[object]") -> Progress:
         first, self._calls.reported = self._calls.reported, len(self._calls.made)
         made = self._calls.made
-        cancelled = tuple(number for number, timer in self._calls.timers.items() if timer.cancelled())
+        timers = (number for number, timer in self._calls.timers.items() if timer.cancelled())
+        waits = (
+            number
+            for number, call in self._calls.open.items()
+            if call.tool_name == WAIT_FOR and call.future.cancelled()
+        )
+        cancelled = (*timers, *waits)
         end = self._end(main)
         if end is not None:
             # A new timer that is cancelled already is not worth a call: no result is taken any more.
@@ -384,6 +450,48 @@ class LiveWorkflow:
             return ProgramValue(cast(JsonValue, main.result()))
         except PydanticSerializationError as error:
             return ProgramFault(f"The workflow returned a value without a JSON form: {error}")
+
+
+def wire_moment(moment: datetime) -> str:
+    """Return a moment as arguments of calls have it."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def call_text(name: str, arguments: JsonValue) -> str:
+    """Return a call as a person reads it."""
+    text = to_json(arguments).decode()
+    return f"{name}({text if len(text) <= _ARGUMENTS_CHARS_MAX else text[:_ARGUMENTS_CHARS_MAX] + '…'})"
+
+
+_ARGUMENTS_CHARS_MAX: Final = 300
+_HERE: Final = f"{Path(__file__).parent}{os.sep}"
+
+
+def _line_of_caller() -> str:
+    """Return the line of the application that makes a call."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    is_loop = frame is None or frame.f_code.co_filename.startswith(_ASYNCIO)
+    return "" if frame is None or is_loop else _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _line_of_task(task: "asyncio.Task[object]") -> str:
+    """Return the line of the application at which a task waits; nothing for one that has ended."""
+    coroutine: Any = task.get_coro()
+    line = ""
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        if not frame.f_code.co_filename.startswith((_HERE, _ASYNCIO)):
+            line = _line(frame.f_code.co_filename, frame.f_lineno)
+        coroutine = coroutine.cr_await
+    return line
+
+
+def _line(path: str, number: int) -> str:
+    return f" ({Path(path).name}, line {number})"
+
+
+_ASYNCIO: Final = f"{Path(asyncio.__file__).parent}{os.sep}"
 
 
 def _fault_text(error: BaseException) -> str:

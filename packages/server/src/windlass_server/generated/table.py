@@ -60,6 +60,7 @@ OPERATIONS: Final = (
         "runs.play", "POST", "/v1/runs/{runId}/steps/{stepIndex}/playground", repeat="derived", who="user"
     ),
     ServerOperation("runs.cancel", "POST", "/v1/runs/{runId}/cancel", repeat="harmless", who="user"),
+    ServerOperation("runs.send", "POST", "/v1/runs/{runId}/events", repeat="derived", who="user"),
     ServerOperation("runs.retry", "POST", "/v1/runs/{runId}/retry", repeat="harmless", who="user"),
     ServerOperation("runs.undoPlan", "GET", "/v1/runs/{runId}/undo", repeat="harmless", who="user"),
     ServerOperation("runs.undo", "POST", "/v1/runs/{runId}/undo", repeat="keyed", who="user"),

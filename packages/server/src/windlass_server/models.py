@@ -101,6 +101,11 @@ class NewFeedback(wire.NewFeedback):
     model_config = _BY_ALIAS
 
 
+class NewRunEvent(wire.NewRunEvent):
+    __doc__ = wire.NewRunEvent.__doc__
+    model_config = _BY_ALIAS
+
+
 class NewPlaygroundRun(wire.NewPlaygroundRun):
     __doc__ = wire.NewPlaygroundRun.__doc__
     model_config = _BY_ALIAS

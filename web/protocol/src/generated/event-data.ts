@@ -237,7 +237,7 @@ export const RunEventReceivedData = open({
   runId: Id,
   /** What the workflow waits for. */
   name: Id,
-  /** What came with it; null without any. */
+  /** What came with it. */
   data: Json.optional(),
   /** Events with the same key are one event. */
   key: Id.optional(),

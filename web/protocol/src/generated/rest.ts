@@ -140,7 +140,7 @@ export type NewFeedback = z.infer<typeof NewFeedback>;
 export const NewRunEvent = z.strictObject({
   /** What the workflow waits for. */
   name: Id,
-  /** What comes with it; null when absent. */
+  /** What comes with it; true when absent. */
   data: Json.optional(),
   /** Events with the same key are one event; the Idempotency-Key of the request when absent. */
   key: Id.optional(),

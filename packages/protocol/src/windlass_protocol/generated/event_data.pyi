@@ -270,7 +270,7 @@ class RunEventReceivedData(KeepsNulls, Open):
     name: Id
     """What the workflow waits for."""
     data: JsonValue = None
-    """What came with it; null without any."""
+    """What came with it."""
     key: Maybe[Id] = None
     """Events with the same key are one event."""
     by: Maybe[Str] = None

@@ -308,7 +308,7 @@ class RunEventReceived(Body, frozen=True, kw_only=True):
     name: Id
     """What the workflow waits for."""
     data: JsonValue | UnsetType = UNSET
-    """What came with it; null without any."""
+    """What came with it."""
     key: Id | None = None
     """Events with the same key are one event."""
     by: str | None = None

@@ -164,7 +164,7 @@ class NewRunEvent(KeepsNulls, Closed):
     name: Id
     """What the workflow waits for."""
     data: JsonValue = None
-    """What comes with it; null when absent."""
+    """What comes with it; true when absent."""
     key: Maybe[Id] = None
     """Events with the same key are one event; the Idempotency-Key of the request when absent."""
 

@@ -42,6 +42,7 @@ from windlass_server.models import (
     Name,
     NewFeedback,
     NewPlaygroundRun,
+    NewRunEvent,
     Number,
     PageDep,
     PageQuery,
@@ -396,6 +397,26 @@ async def retry(
     budget = None if body is None else narrow_budget(caller, run.agent_id, body.budget)
     handle = await caller.tenant.runtime.handle(run.run_id).retry(budget=budget)
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+
+
+@router.post(
+    "/runs/{run_id:path}/events",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}, 400, 404, 409, has_body=True),
+    summary="Send an event to a run",
+)
+async def send(
+    *,
+    caller: CallerDep,
+    run: OwnRun,
+    body: Annotated[NewRunEvent, body_example(paid={"name": "paid", "data": {"amount": 40}, "key": "pay_7"})],
+) -> Response:
+    """Send an event that the workflow of a run waits for; it is kept until then, and taken once."""
+    data = body.data if "data" in body.model_fields_set else True
+    handle = caller.tenant.runtime.handle(run.run_id)
+    await handle.send(body.name, data, key=body.key or caller.id_for("event"), by=caller.principal.user)
+    return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
 
 
 @router.post(

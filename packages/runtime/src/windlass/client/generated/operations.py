@@ -833,7 +833,7 @@ class RunsOperations(OperationGroup):
         Args:
             run_id: A run.
             name: What the workflow waits for.
-            data: What comes with it; null when absent.
+            data: What comes with it; true when absent.
             key: Events with the same key are one event; the Idempotency-Key of the request when absent.
             idempotency_key: The same key with the same request has one effect; a new key by default.
         """

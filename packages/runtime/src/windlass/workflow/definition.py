@@ -248,7 +248,8 @@ def replayed(agent: AnyAgent) -> AnyAgent:
     """Return a copy of a workflow that is run from its start whenever it has something to do."""
     if not isinstance(agent, Workflow):
         return agent
-    copy = agent.with_parts(agent.model, tuple(replayed(subagent) for subagent in agent.subagents))
+    original = cast("Workflow[Any, Any, Any]", agent)
+    copy = original.with_parts(original.model, tuple(replayed(subagent) for subagent in original.subagents))
     copy.is_replayed = True
     return copy
 
@@ -499,7 +500,7 @@ def _hazards_of(function: FunctionType) -> Iterator[str]:
             elif instruction.opname in _ATTRIBUTES and isinstance(value, ModuleType | type):
                 if isinstance(value, type) and issubclass(value, date) and name in _NOW:
                     yield f"{path}.{name}()"
-                value, path = getattr(value, name, None), f"{path}.{name}"
+                value, path = getattr(cast(object, value), name, None), f"{path}.{name}"
             else:
                 value = None
             if callable(value) and getattr(value, "__name__", "") in _HAZARDS.get(_module_of(value), ()):
@@ -508,8 +509,8 @@ def _hazards_of(function: FunctionType) -> Iterator[str]:
 
 def _module_of(function: object) -> str:
     """Return the module of a function; that of a method of a shared object, such as random.random."""
-    owner = getattr(function, "__self__", None)
-    return str(getattr(function, "__module__", None) or getattr(type(owner), "__module__", ""))
+    owner: object = getattr(function, "__self__", None)
+    return str(getattr(function, "__module__", None) or owner.__class__.__module__)
 
 
 def _source_of(function: FunctionType) -> str:

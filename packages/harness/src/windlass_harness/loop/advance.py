@@ -348,7 +348,7 @@ def _advance_program(
     Repeats are limited: the program may be what crashes its owners.
     """
     note = state.note(call.call_id)
-    effect = None if note.open_request_id is not None else programs.due(state, call, program)
+    effect = None if note.open_request_id is not None else programs.due(call, program)
     if effect is None:
         return
     if program.epoch == state.epoch:

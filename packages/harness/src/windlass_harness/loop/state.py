@@ -40,7 +40,7 @@ from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import Handlers, dump_state, load_state
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, result_name, tool_output
+from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, action_name, result_name, tool_output
 from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, DeliveryStates, RunEnd, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
@@ -462,14 +462,24 @@ def _action_result(state: LoopState, record: Record, body: records.ActionResult)
             _take_event(state, body.result.output)
         program.epoch = record.epoch
         output = tool_output(body)
-        program.results.append(ProgramResult(body.result.call_id, output, body.content_ref, code, record.at))
+        program.results.append(
+            ProgramResult(
+                body.result.call_id,
+                output,
+                body.content_ref,
+                code,
+                record.at,
+                program.numbers.get(body.result.call_id, 0),
+            )
+        )
 
 
 @_ON.on(records.ActionsRequested)
 def _actions_requested(state: LoopState, _: Record, body: records.ActionsRequested) -> None:
     program = None if body.parent_call_id is None else state.note(body.parent_call_id).program
     if program is not None:
-        program.calls += [action.call_id for action in body.actions]
+        for action in body.actions:
+            program.add_call(action.call_id, action_name(action), action.input)
 
 
 @_ON.on(records.ProgramPaused)
@@ -585,7 +595,8 @@ def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffe
         if program is not None and not program.has_result(body.call_id):
             # Of an early journal: later ones have a result before the decision.
             program.epoch = record.epoch
-            skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at)
+            number = program.numbers.get(body.call_id, 0)
+            skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at, number=number)
             program.results.append(skipped)
     note.is_consented = note.is_consented or note.recovery_choice is RecoveryChoice.RETRY
     note.interruptions = note.shared_interruptions = 0

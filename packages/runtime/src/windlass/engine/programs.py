@@ -224,8 +224,12 @@ class Programs:
             live = functions.begin(start)
         results = effect.results[live.taken :]
         outcomes = [
-            RecordedOutcome(number, outcome, datetime.fromisoformat(result.at or effect.started_at))
-            for (number, outcome), result in zip(await self._outcomes(effect, results), results, strict=True)
+            RecordedOutcome(
+                result.number,
+                await self._outcome(result),
+                datetime.fromisoformat(result.at or effect.started_at),
+            )
+            for result in results
         ]
         try:
             progress = await live.run(outcomes)

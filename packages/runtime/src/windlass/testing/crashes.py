@@ -125,17 +125,33 @@ def _choice(
     return choose
 
 
+_POLLS: Final = frozenset({"documents", "due", "enlist", "next_document_ms", "next_wake_ms"})
+"""Calls of the store that a process makes while it waits."""
+
+
 class _Gate:
     """The output of a process: from its crash on, nothing gets through."""
 
     def __init__(self, at: int) -> None:
         self._at = at
+        self._polls: set[str] = set()
         self.point = ""
         self.is_down = asyncio.Event()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def reach(self, point: str) -> None:
-        """Pass a point; the process may die here."""
+        """Pass a point; the process may die here.
+
+        A process that waits asks the store for work again and again. It counts once until something else
+        happens: at all of these points it leaves the same behind.
+        """
+        if point.partition(" ")[0] not in _POLLS:
+            self._polls.clear()
+        elif point in self._polls:
+            await self.pass_through()
+            return
+        else:
+            self._polls.add(point)
         self._at -= 1
         if self._at == 0:
             self.point = point

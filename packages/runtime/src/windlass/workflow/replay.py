@@ -11,7 +11,7 @@ import inspect
 import os
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import field
@@ -91,6 +91,32 @@ class RemovedFromMemory(BaseException):
     """Raised in a workflow that is removed from memory; it is not its end."""
 
 
+class _Task(asyncio.Task[T]):
+    """A task with a hash that is the same each time: sets of tasks are iterated in the same order."""
+
+    def __new__(cls, *_: object, loop: "WorkflowLoop", **__: object) -> "_Task[T]":  # pyright: ignore[reportInconsistentConstructor]
+        task = super().__new__(cls)
+        # Before `__init__`, which puts it into a set.
+        task.number = loop.next_number()
+        return task
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[T]):
+    """A future with such a hash."""
+
+    def __init__(self, *, loop: "WorkflowLoop") -> None:
+        super().__init__(loop=loop)
+        self.number = loop.next_number()
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class WorkflowLoop(asyncio.AbstractEventLoop):
     """An event loop that runs callbacks until none is left; its clock stands still meanwhile.
 
@@ -106,6 +132,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self._ready = deque[asyncio.Handle]()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timer_count = 0
+        self._numbers = 0
         self._is_closed = False
 
     def run_until_waiting(self) -> None:
@@ -186,7 +213,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> "asyncio.Future[Any]":
         """Return a future of this loop."""
-        return asyncio.Future(loop=self)
+        return _Future(loop=self)
+
+    def next_number(self) -> int:
+        """Return a number that no task and no future of the loop has yet."""
+        self._numbers += 1
+        return self._numbers
 
     def create_task(
         self,
@@ -197,7 +229,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         **_: object,
     ) -> asyncio.Task[T]:
         """Return a task of this loop."""
-        task = asyncio.Task(cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context)
+        task = _Task(cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context)
         self.tasks = [earlier for earlier in self.tasks if not earlier.done()]
         self.tasks.append(cast("asyncio.Task[object]", task))
         return task
@@ -232,6 +264,20 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: "TimerHandle") -> None:
         """Called by a timer that is cancelled; `new_timers` leaves it out."""
+
+
+_as_completed: Final = asyncio.as_completed
+
+
+def _ordered_as_completed(fs: Iterable[Any], **options: Any) -> Any:
+    """Begin coroutines in their order, in a workflow; asyncio begins them in that of a set."""
+    if isinstance(asyncio._get_running_loop(), WorkflowLoop):
+        fs = [asyncio.ensure_future(future) for future in fs]
+    return _as_completed(fs, **options)
+
+
+# The only way to reach code that is written with asyncio; other loops have the function as it is.
+asyncio.as_completed = asyncio.tasks.as_completed = _ordered_as_completed
 
 
 def _refusal(name: str) -> Callable[..., object]:
@@ -430,8 +476,12 @@ class LiveWorkflow:
         end = self._end(main)
         if end is not None:
             # A new timer that is cancelled already is not worth a call: no result is taken any more.
-            new = tuple(made[number] for number in range(first, len(made)) if number not in cancelled)
-            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < first))
+            known = max(first, len(self._recorded))
+            numbers = (
+                number for number in range(first, len(made)) if number < known or number not in cancelled
+            )
+            new = tuple(made[number] for number in numbers)
+            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < known))
         if not self._calls.open.keys() and not self._calls.timers.keys() - set(cancelled):
             return Progress((), "", None, ProgramFault(_DEADLOCK))
         return Progress(tuple(made[first:]), "", None, None, cancelled=cancelled)

@@ -1,9 +1,9 @@
 """Simulated histories of workflows: random functions, results in random orders, crashes, and changed code.
 
-A function is a random tree of calls, gathers, races, timeouts, groups, failures and timers. Its results come in
-a random order; at a crash it is removed from memory, and a new one takes the records. It must see the same
-again, to the last random number. At a tenth of the crashes the code has changed: one recorded call has another
-argument, which must be told with its number before any other call is made.
+A function is a random tree of calls, gathers, races, timeouts, groups, failures and timers. Its results come
+in a random order; at a crash it is removed from memory, and a new one takes the records. It must see the same
+again, to the last random number. At a tenth of the crashes the code has changed: one recorded call has other
+arguments, which must be told with its number before any other call is made.
 """
 
 import asyncio

@@ -89,7 +89,7 @@ def too_many_events(rules: Rules) -> ErrorInfo:
     )
 
 
-def diverged() -> ErrorInfo:
+def divergence_error() -> ErrorInfo:
     """Return the error of a workflow that went another way, which a person ended."""
     return _reject_error(
         ErrorKind.TOOL_FAILURE,

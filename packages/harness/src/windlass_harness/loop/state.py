@@ -602,7 +602,7 @@ def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffe
     note.interruptions = note.shared_interruptions = 0
     note.open_request_id = None
     if note.program is not None and note.program.is_workflow and body.choice is RecoveryChoice.SKIP:
-        state.run_notes.failure = failures.diverged()
+        state.run_notes.failure = failures.divergence_error()
 
 
 # hooks, outputs and compactions

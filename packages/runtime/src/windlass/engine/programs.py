@@ -53,7 +53,7 @@ from windlass.ports.interpreter import (
 from windlass.ports.store import ContentStore
 from windlass.tools import PROGRAM_TOOLS
 from windlass.tools.calling import in_masking_thread, run_of_json
-from windlass.tools.programs import assigned_names
+from windlass.tools.programs import find_assignments
 from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
@@ -406,7 +406,7 @@ class Programs:
         if content is None:
             return None, _NOT_STORED
         earlier_names = () if effect.variables is None else effect.variables.names
-        names = tuple(dict.fromkeys((*earlier_names, *assigned_names(program.source))))[
+        names = tuple(dict.fromkeys((*earlier_names, *find_assignments(program.source))))[
             -PROGRAM_VARIABLES_MAX:
         ]
         return ProgramVariables(interpreter.version, content, names), ""

@@ -18,7 +18,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.handle import RunHandle
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass.testing.time import FakeClock, check_no_loop, run_in_fake_time, seeded_random, sequential_ids
-from windlass.workflow.definition import replayed, workflows_of
+from windlass.workflow.definition import replay_always, workflows_of
 from windlass_harness.loop.people import is_divergence
 from windlass_protocol import InputKind, InputRequest, InputResponse, RunResult, UserContent
 from windlass_protocol.frozen import sealed
@@ -97,7 +97,7 @@ def check_workflow(
         raise AssertionError(
             f"{workflow.name} does not go the same way each time: it uses {', '.join(hazards)}"
         )
-    play = _Play(replayed(workflow), argument, _choice(answer, "retry"), send or {})
+    play = _Play(replay_always(workflow), argument, _choice(answer, "retry"), send or {})
     clock = FakeClock()
     return run_in_fake_time(_drive(MemoryStore(), clock, play), clock=clock)
 

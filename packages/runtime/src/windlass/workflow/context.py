@@ -204,7 +204,9 @@ class WorkflowContext(Generic[ContextDepsT]):
         Write `if ctx.changed("notify first"): … else: …` with the new way and the old one; remove the old way
         when no run of it is left. A run answers alike for one reason, wherever and as often as it is asked.
         """
-        return self._live.changed(check_text(reason, "the reason of the change", chars_max=REASON_CHARS_MAX))
+        return self._live.goes_new_way(
+            check_text(reason, "the reason of the change", chars_max=REASON_CHARS_MAX)
+        )
 
     def begin_again(self, argument: object = None) -> NoReturn:
         """End the function here, and call it again with another argument, in the same run.

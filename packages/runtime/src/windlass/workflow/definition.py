@@ -75,7 +75,7 @@ async def _undo_calls() -> None:
     """Reverse calls; never run, because the loop does it."""
 
 
-async def _changed(reason: str) -> None:
+async def _record_change(reason: str) -> None:
     """Record that the function goes a new way."""
 
 
@@ -98,7 +98,7 @@ _OWN_TOOLS: Final = (
     _own_tool(_sleep, SLEEP, due=_due),
     _own_tool(_wait_for, WAIT_FOR, due=_due),
     _own_tool(_undo_calls, UNDO_CALLS),
-    _own_tool(_changed, CHANGED),
+    _own_tool(_record_change, CHANGED),
     ask_question,
 )
 """Tools behind the methods of a context that are no calls of tools of the application."""
@@ -244,12 +244,14 @@ def workflows_of(agent: AnyAgent) -> "list[Workflow[Any, Any, Any]]":
     return [agent, *below] if isinstance(agent, Workflow) else below
 
 
-def replayed(agent: AnyAgent) -> AnyAgent:
+def replay_always(agent: AnyAgent) -> AnyAgent:
     """Return a copy of a workflow that is run from its start whenever it has something to do."""
     if not isinstance(agent, Workflow):
         return agent
     original = cast("Workflow[Any, Any, Any]", agent)
-    copy = original.with_parts(original.model, tuple(replayed(subagent) for subagent in original.subagents))
+    copy = original.with_parts(
+        original.model, tuple(replay_always(subagent) for subagent in original.subagents)
+    )
     copy.is_replayed = True
     return copy
 

@@ -343,7 +343,7 @@ class LiveWorkflow:
         self._add(ProgramCall(tool_name, named=arguments))
         return future
 
-    def changed(self, reason: str) -> bool:
+    def goes_new_way(self, reason: str) -> bool:
         """Return whether the function goes the new way: not where the old way is recorded from here on.
 
         The new way is recorded as a call, so that every later run of the function goes it.
@@ -476,12 +476,12 @@ class LiveWorkflow:
         end = self._end(main)
         if end is not None:
             # A new timer that is cancelled already is not worth a call: no result is taken any more.
-            known = max(first, len(self._recorded))
+            reported = max(first, len(self._recorded))
             numbers = (
-                number for number in range(first, len(made)) if number < known or number not in cancelled
+                number for number in range(first, len(made)) if number < reported or number not in cancelled
             )
             new = tuple(made[number] for number in numbers)
-            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < known))
+            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < reported))
         if not self._calls.open.keys() and not self._calls.timers.keys() - set(cancelled):
             return Progress((), "", None, ProgramFault(_DEADLOCK))
         return Progress(tuple(made[first:]), "", None, None, cancelled=cancelled)

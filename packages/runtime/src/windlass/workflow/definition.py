@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType, NoneType
 from typing import Any, Final, Generic, TypedDict, Unpack, cast, get_args, get_origin, overload
@@ -210,6 +210,11 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
             agents=subagents,
         )
 
+    @cached_property
+    def _argument_adapter(self) -> TypeAdapter[object]:
+        """Reads the argument; a replay passes that of every child again."""
+        return TypeAdapter(cast("type[object]", self.argument_type))
+
     def message_of(self, value: object) -> str:
         """Return an argument as the message of a run: its JSON, which may be given instead of it.
 
@@ -219,7 +224,7 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
         kind = self.argument_type
         if kind is None or (kind is str and isinstance(value, str)):
             return value if isinstance(value, str) and value else "Begin."
-        adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", kind))
+        adapter = self._argument_adapter
         try:
             return adapter.dump_json(_parse_argument(adapter, value), by_alias=True).decode()
         except (ValidationError, ValueError, TypeError) as error:

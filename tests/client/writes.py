@@ -132,7 +132,8 @@ async def _cancel_run(client: httpx2.AsyncClient) -> Write:
 
 @story("runs.send")
 async def _send(client: httpx2.AsyncClient) -> Write:
-    return Write(((await begin_asking(client))[0]["runId"], "paid"), {"data": {"amount": 40}, "key": "pay_7"})
+    event: Json = {"name": "paid", "data": {"amount": 40}, "key": "pay_7"}
+    return Write(((await begin_asking(client))[0]["runId"],), event)
 
 
 @story("runs.retry")

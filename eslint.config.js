@@ -3,6 +3,13 @@ import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
 const ADDRESS = "The address is read by useSearch and written by to: see addresses.ts.";
+const VAGUE = "/^(asked|found|given|kept|known|named|one|place|said|told|wanted|words)$/";
+/** Local names that do not say what they hold. */
+const VAGUE_NAMES = [
+  `VariableDeclarator > Identifier.id[name=${VAGUE}]`,
+  `:function > Identifier.params[name=${VAGUE}]`,
+  `:matches(ObjectPattern > Property > Identifier.value, ArrayPattern > Identifier)[name=${VAGUE}]`,
+].map((selector) => ({ selector, message: "Name the thing: what does it hold?" }));
 
 export default tseslint.config(
   { ignores: ["**/dist/**", "**/node_modules/**", "web/*/src/generated/**", "**/*.mjs"] },
@@ -21,8 +28,12 @@ export default tseslint.config(
     rules: { "react-hooks/rules-of-hooks": "error", "react-hooks/exhaustive-deps": "error" },
   },
   {
-    files: ["web/inspector/src/**"],
+    files: ["web/inspector/src/**", "web/ui/src/**"],
     rules: { "max-lines-per-function": ["error", { max: 80 }] },
+  },
+  {
+    files: ["web/inspector/src/router.tsx"],
+    rules: { "no-restricted-syntax": ["error", ...VAGUE_NAMES] },
   },
   {
     files: ["web/inspector/src/**"],
@@ -31,6 +42,7 @@ export default tseslint.config(
       "no-restricted-globals": ["error", { name: "URLSearchParams", message: ADDRESS }],
       "no-restricted-syntax": [
         "error",
+        ...VAGUE_NAMES,
         { selector: "MemberExpression[property.name=/^(searchParams|search)$/]", message: ADDRESS },
       ],
     },
@@ -40,6 +52,7 @@ export default tseslint.config(
     rules: {
       "no-restricted-syntax": [
         "error",
+        ...VAGUE_NAMES,
         { selector: "JSXText[value=/\\p{L}/u]", message: "Texts come from labels: see labels.ts." },
         {
           selector: "JSXAttribute[name.name=/^(aria-label|title|placeholder|label)$/] > Literal",

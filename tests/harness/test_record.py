@@ -6,7 +6,8 @@ import pytest
 from msgspec import Raw
 from pydantic import ValidationError
 
-from windlass_harness.record import Post, Record, from_wire, number, to_wire
+from windlass_harness.record import Post, Record, from_wire, number, to_delta, to_wire
+from windlass_protocol import Event, EventMeta
 from windlass_protocol import Record as WireRecord
 from windlass_protocol.bodies import BodyError
 from windlass_protocol.generated import records
@@ -70,3 +71,30 @@ def test_a_value_that_is_no_record_is_refused(change: dict[str, object]) -> None
         del wire["sessionId"]
     with pytest.raises(ValidationError):
         from_wire(wire)
+
+
+def test_a_live_delta_has_the_place_and_the_run_of_its_step() -> None:
+    started = from_wire(
+        {
+            "sessionId": "s1",
+            "seq": 7,
+            "type": "x.started",
+            "at": "2026-01-31T09:00:00Z",
+            "data": {},
+            "eventId": "evt_1",
+            "runId": "r1",
+            "agentId": "helper",
+            "attempt": 2,
+        }
+    )
+    at = "2026-01-31T09:00:01Z"
+    assert to_delta(started, "x.appended", data={"n": 1}, position=(7, 3), at=at) == Event(
+        type="x.appended",
+        data={"n": 1},
+        meta=EventMeta(at=at, attempt=2),
+        session_id="s1",
+        seq=7,
+        index=3,
+        run_id="r1",
+        agent_id="helper",
+    )

@@ -60,6 +60,15 @@ env.production
 conf/dbpass.txt conf/db_pass conf/pass.yml user-pass.txt vaultpass.txt docs/auth_header.txt bearer.txt pat.txt
 slack_webhook.txt login.json src/session.json sessions.json google-services.json GoogleService-Info.plist
 wallet.txt seed.txt dsn.txt docs/hmac.txt env.txt requirements-token.txt
+.ossutilconfig .cos.conf .vultr-cli.yaml .ovh.conf docs/ovh.conf .civo.json .dogrc .zuliprc src/clearml.conf
+conf/telegram-send.conf .comet.config .odbc.ini WinSCP.ini docs/sftp.json jenkins_jobs.ini
+android/sentry.properties .coveralls.yml wpa_supplicant.conf home.nmconnection env.json env.list env-file
+.mpoprc basic-auth.txt
+conf/mgmt-users.properties id_xmss solana-keypair.json UTC--2016-01-01T00-00-00.0Z--ab mykey mykey.txt
+.mc/config.json .argocd/config .config/argocd/x .expo/state.json .config/nix/nix.conf
+.config/aerc/accounts.conf .config/himalaya/config.toml .config/exercism/user.json .config/toot/config.json
+.config/crush/crush.json .runpod/config.toml .tccli/x.conf .jira.d/config.yml .proxychains/x.conf
+.influxdbv2/configs
 """.split()
 LINE = "one two three foo TODO def main import class x a 1 2,3 {0} items name error CANARY-{0}\n"
 PUBLIC = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt src/app.py src/token.py docs/x.md f.txt"
@@ -481,6 +490,7 @@ def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> Non
     hidden = [
         f"git show {blob}",
         f"git cat-file -p {blob[:9]}",
+        f"git cat-file -p -- {blob}",
         f"git diff {blob} {blob}",
         f"git grep -h one {blob}",
         f"git show x-g{blob}",
@@ -523,6 +533,8 @@ git grep -n one HEAD {0}
 git grep -c one {0}^{{tree}}
 git grep -h '' {0} -- credentials
 git cat-file -p {0}
+git cat-file -p -- {0}
+git cat-file -e -p -- {0}:credentials
 git cat-file -p {0}:credentials
 git cat-file -p {0}^{{tree}}
 git blame {0} -- a.txt

@@ -227,7 +227,7 @@ HOSTILE = (
 _SAMPLES = (
     "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
     "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
-    "|PRETTY %h %s|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar"
+    "|PRETTY %h %s|BLOCK M|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar"
     "|PACKED a.gz|PSSORT -rss|YQ .items|REFS %(refname:short) %(subject)"
     "|EXPR 2|MOMENT 2 days ago|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
 )

@@ -77,6 +77,7 @@ def text_of(command: str) -> str:
         ("git cat-file -t abc123", "git cat-file -t abc123"),
         ("git cat-file -p :a.txt", "git_of_commits cat-file '' 1 HEAD cat-file -p :a.txt"),
         ("git cat-file -p v1:a.txt", "git_of_commits cat-file '' 2 HEAD v1 cat-file -p v1:a.txt"),
+        ("git cat-file -p -- v1", "git_of_commits cat-file '' 2 HEAD v1 cat-file -p -- v1"),
         (
             "git show -s 'v1@{10:00..}:a.txt'",
             "git_of_commits show '' 4 HEAD 'v1@{10:00..}' 'v1@{10:00' '}' show -s 'v1@{10:00..}:a.txt'",

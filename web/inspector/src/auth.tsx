@@ -14,8 +14,9 @@ import {
 } from "@windlass/ui";
 import { useId, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Code } from "./parts.js";
+import { tabTexts } from "./storage.js";
 
-const PLACE = "windlass.key";
+const KEY = "windlass.key";
 const RETRIES_MAX = 3;
 
 type Listener = () => void;
@@ -34,7 +35,7 @@ class Door {
   readonly getState = (): { readonly isClosed: boolean; readonly entries: number } => this.state;
 
   get key(): string | undefined {
-    return sessionStorage.getItem(PLACE) ?? undefined;
+    return tabTexts.get(KEY);
   }
 
   /** The server refused the key, or the lack of one. */
@@ -44,13 +45,13 @@ class Door {
 
   /** Goes in with a key that the server takes. */
   open(key: string): void {
-    sessionStorage.setItem(PLACE, key);
+    tabTexts.set(KEY, key);
     this.change({ isClosed: false, entries: this.state.entries + 1 });
   }
 
   /** Forgets the key, and what was written with it. */
   leave(): void {
-    sessionStorage.clear();
+    tabTexts.clear();
     this.change({ isClosed: true, entries: this.state.entries });
   }
 
@@ -162,8 +163,8 @@ function isPassing(error: unknown): boolean {
 
 /** Waits for the Retry-After of the server. */
 function waitMs(attempt: number, error: unknown): number {
-  const asked = error instanceof ApiError ? error.retryAfterMs : undefined;
-  return asked ?? Math.min(500 * 2 ** attempt, 8_000);
+  const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : undefined;
+  return retryAfterMs ?? Math.min(500 * 2 ** attempt, 8_000);
 }
 
 export function newQueryClient(): QueryClient {

@@ -15,7 +15,7 @@ export function changedArguments(before: JsonValue, after: JsonValue): readonly 
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
   return [...new Set([...Object.keys(old), ...Object.keys(now)])]
     .map((name) => ({ name, before: old[name], after: now[name] }))
-    .filter((one) => canonical(one.before) !== canonical(one.after));
+    .filter((change) => canonical(change.before) !== canonical(change.after));
 }
 
 function fieldsOf(value: JsonValue): Readonly<Record<string, JsonValue | undefined>> {
@@ -125,29 +125,29 @@ function wordsIn(text: string): readonly string[] {
 type Aligned<T> = readonly (readonly [T, T] | readonly [T, undefined] | readonly [undefined, T])[];
 
 /** Lines two lists up so that what stands opposite is worth the most; what is worth nothing does not stand opposite. */
-export function align<T>(left: readonly T[], right: readonly T[], worth: (one: T, other: T) => number): Aligned<T> {
+export function align<T>(left: readonly T[], right: readonly T[], worth: (first: T, other: T) => number): Aligned<T> {
   const width = right.length + 1;
   const most = new Uint32Array((left.length + 1) * width);
-  const at = (one: number, other: number): number => most[one * width + other] ?? 0;
-  const together = (one: number, other: number): number => {
-    const value = worth(left[one] as T, right[other] as T);
-    return value === 0 ? 0 : value + at(one + 1, other + 1);
+  const at = (row: number, other: number): number => most[row * width + other] ?? 0;
+  const together = (row: number, other: number): number => {
+    const value = worth(left[row] as T, right[other] as T);
+    return value === 0 ? 0 : value + at(row + 1, other + 1);
   };
-  for (let one = left.length - 1; one >= 0; one -= 1)
+  for (let row = left.length - 1; row >= 0; row -= 1)
     for (let other = right.length - 1; other >= 0; other -= 1)
-      most[one * width + other] = Math.max(together(one, other), at(one + 1, other), at(one, other + 1));
+      most[row * width + other] = Math.max(together(row, other), at(row + 1, other), at(row, other + 1));
   const rows: Aligned<T>[number][] = [];
-  let [one, other] = [0, 0];
-  while (one < left.length || other < right.length) {
-    const [old, now] = [left[one] as T, right[other] as T];
-    const [isOld, isNow] = [one < left.length, other < right.length];
-    if (isOld && isNow && at(one, other) > 0 && together(one, other) === at(one, other)) {
+  let [row, other] = [0, 0];
+  while (row < left.length || other < right.length) {
+    const [old, now] = [left[row] as T, right[other] as T];
+    const [isOld, isNow] = [row < left.length, other < right.length];
+    if (isOld && isNow && at(row, other) > 0 && together(row, other) === at(row, other)) {
       rows.push([old, now]);
-      one += 1;
+      row += 1;
       other += 1;
-    } else if (isOld && (!isNow || at(one + 1, other) >= at(one, other + 1))) {
+    } else if (isOld && (!isNow || at(row + 1, other) >= at(row, other + 1))) {
       rows.push([old, undefined]);
-      one += 1;
+      row += 1;
     } else {
       rows.push([undefined, now]);
       other += 1;
@@ -164,13 +164,13 @@ function paired(left: readonly string[], right: readonly string[]): readonly Pie
 }
 
 function joined(pieces: readonly Piece[]): readonly Piece[] {
-  const found: Piece[] = [];
+  const merged: Piece[] = [];
   for (const piece of pieces) {
-    const last = found.at(-1);
-    if (last?.side === piece.side) found[found.length - 1] = { ...last, text: last.text + piece.text };
-    else if (piece.text !== "") found.push(piece);
+    const last = merged.at(-1);
+    if (last?.side === piece.side) merged[merged.length - 1] = { ...last, text: last.text + piece.text };
+    else if (piece.text !== "") merged.push(piece);
   }
-  return found;
+  return merged;
 }
 
 const MARKS = {
@@ -192,12 +192,12 @@ export function WordDiff({ before, after, side }: WordDiffProps): ReactNode {
     .filter((piece) => side === undefined || piece.side === "both" || piece.side === side)
     .map((piece, at) => {
       if (piece.side === "both") return <span key={at}>{piece.text}</span>;
-      const words = piece.text.trimStart();
+      const trimmed = piece.text.trimStart();
       const Mark = piece.side === "before" ? "del" : "ins";
       return (
         <Fragment key={at}>
-          {piece.text.slice(0, piece.text.length - words.length)}
-          <Mark className={MARKS[piece.side]}>{words}</Mark>
+          {piece.text.slice(0, piece.text.length - trimmed.length)}
+          <Mark className={MARKS[piece.side]}>{trimmed}</Mark>
         </Fragment>
       );
     });

@@ -134,14 +134,14 @@ export function Chart(props: ChartProps): ReactNode {
     setLeft(px);
   });
   const current = Math.min(at ?? times.length - 1, times.length - 1);
-  const words = [
+  const description = [
     intervalOf(times[current] ?? 0, bucketS),
-    ...series.map((one) => `${one.label} ${valueAt(one, current, format)}`),
+    ...series.map((line) => `${line.label} ${valueAt(line, current, format)}`),
   ].join(", ");
   const move = (next: number): void => {
-    const found = Math.min(Math.max(next, 0), times.length - 1);
-    setAt(found);
-    const px = plot.current?.valToPos(times[found] ?? 0, "x") ?? 0;
+    const nearest = Math.min(Math.max(next, 0), times.length - 1);
+    setAt(nearest);
+    const px = plot.current?.valToPos(times[nearest] ?? 0, "x") ?? 0;
     setLeft(px);
     plot.current?.setCursor({ left: px, top: 1 }, false);
   };
@@ -160,7 +160,7 @@ export function Chart(props: ChartProps): ReactNode {
       aria-valuemin={0}
       aria-valuemax={Math.max(times.length - 1, 0)}
       aria-valuenow={current}
-      aria-valuetext={words}
+      aria-valuetext={description}
       className={classes("relative cursor-pointer rounded", FOCUS)}
       onKeyDown={onKeyDown}
       onBlur={() => {
@@ -182,11 +182,11 @@ export function Chart(props: ChartProps): ReactNode {
           style={{ left: `${left}px` }}
         >
           <p className="text-agent-muted">{intervalOf(times[current] ?? 0, bucketS)}</p>
-          {series.map((one, index) => (
-            <p key={one.label} className="flex items-center gap-1.5">
-              <Swatch color={colorOf(one, index)} />
-              <span className="min-w-0 truncate">{one.label}</span>
-              <strong className="ml-auto pl-3 tabular-nums">{valueAt(one, current, format)}</strong>
+          {series.map((line, index) => (
+            <p key={line.label} className="flex items-center gap-1.5">
+              <Swatch color={colorOf(line, index)} />
+              <span className="min-w-0 truncate">{line.label}</span>
+              <strong className="ml-auto pl-3 tabular-nums">{valueAt(line, current, format)}</strong>
             </p>
           ))}
         </div>
@@ -223,7 +223,7 @@ function usePlot(
     const target = frame.current;
     if (target === null) return;
     const rows = kind === "bars" ? stacked(series) : series.map(({ values }) => values);
-    const colours = series.map((one, at) => seen(target, colorOf(one, at)));
+    const colours = series.map((line, at) => seen(target, colorOf(line, at)));
     const drawn = kind === "bars" ? colours.toReversed() : colours;
     const most = scale(Math.max(...rows.flat().map((value) => value ?? 0), 0));
     const muted = seen(target, "text-agent-muted");
@@ -321,9 +321,9 @@ function seen(near: HTMLElement, color: string): string {
   const probe = document.createElement("span");
   probe.className = color;
   near.append(probe);
-  const found = getComputedStyle(probe).color;
+  const computed = getComputedStyle(probe).color;
   probe.remove();
-  return found;
+  return computed;
 }
 
 /** Changes with the colours of the page. */

@@ -21,7 +21,7 @@ export function cachedShare({ inputTokens = 0, cacheReadTokens = 0 }: Usage): st
 
 /** What a model call was billed for, the most expensive part first; before it, what it paid for again. */
 export function billOf({ price, loss }: StepCost): string {
-  const parts = [...(price?.parts ?? [])].sort((one, other) => other.micros - one.micros);
+  const parts = [...(price?.parts ?? [])].sort((left, other) => other.micros - left.micros);
   const bill =
     parts.length > 0
       ? parts.map(
@@ -93,7 +93,7 @@ export function Costs({ runId, isLive }: CostsProps): ReactNode {
   if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
   if (data.steps.length === 0) return <Empty title="No model has answered yet." />;
-  const steps = [...data.steps].sort((one, other) => (other.usage.costMicros ?? 0) - (one.usage.costMicros ?? 0));
+  const steps = [...data.steps].sort((step, other) => (other.usage.costMicros ?? 0) - (step.usage.costMicros ?? 0));
   return (
     // A region that scrolls can be reached with the keyboard.
     <div role="region" aria-label="Costs" tabIndex={0} className="min-h-0 flex-1 space-y-5 overflow-auto p-4">

@@ -44,16 +44,16 @@ function memberOf(node: TraceNode, isRoot: boolean): Member {
   let [steps, failed] = [0, 0];
   let current: TraceNode | undefined;
   const look = (nodes: readonly TraceNode[]): void => {
-    for (const one of nodes) {
-      if (one.status === "running" || one.status === "waiting") current = one;
-      if (one.kind === "agent") {
-        children.push(memberOf(one, false));
+    for (const node of nodes) {
+      if (node.status === "running" || node.status === "waiting") current = node;
+      if (node.kind === "agent") {
+        children.push(memberOf(node, false));
         continue;
       }
-      if (one.kind === "model") steps += 1;
-      if (one.kind === "tool" || one.kind === "code") tools.set(one.name, (tools.get(one.name) ?? 0) + 1);
-      if (one.status === "failed" || one.status === "interrupted") failed += 1;
-      look(one.children);
+      if (node.kind === "model") steps += 1;
+      if (node.kind === "tool" || node.kind === "code") tools.set(node.name, (tools.get(node.name) ?? 0) + 1);
+      if (node.status === "failed" || node.status === "interrupted") failed += 1;
+      look(node.children);
     }
   };
   look(node.children);
@@ -64,7 +64,7 @@ function memberOf(node: TraceNode, isRoot: boolean): Member {
 
 /** Every agent, callers before those that they began. */
 export function everyone(members: readonly Member[]): readonly Member[] {
-  return members.flatMap((one) => [one, ...everyone(one.children)]);
+  return members.flatMap((member) => [member, ...everyone(member.children)]);
 }
 
 const TONES = { running: "info", waiting: "wait", done: "good", stopped: "plain", skipped: "plain" } as const;
@@ -109,15 +109,15 @@ const CLOSE = 0.002;
 export function piecesOf({ node }: Member, axis: Axis): readonly Piece[] {
   const own: TraceNode[] = [];
   const look = (nodes: readonly TraceNode[]): void => {
-    for (const one of nodes) {
+    for (const node of nodes) {
       // A program is what its calls are.
-      if (one.kind === "code" && one.children.length > 0) look(one.children);
-      else own.push(one);
+      if (node.kind === "code" && node.children.length > 0) look(node.children);
+      else own.push(node);
     }
   };
   look(node.children);
   const pieces: { kind: Piece["kind"]; from: number; to: number }[] = [];
-  for (const { kind, status, startMs, endMs } of own.toSorted((one, other) => one.startMs - other.startMs)) {
+  for (const { kind, status, startMs, endMs } of own.toSorted((first, other) => first.startMs - other.startMs)) {
     const shown = status === "waiting" ? "wait" : kind;
     const [from, to] = [axis.at(startMs) / axis.wholeMs, axis.at(endMs) / axis.wholeMs];
     const last = pieces.at(-1);
@@ -151,10 +151,10 @@ export function Family({
         <span aria-hidden className="flex min-w-0 flex-1 justify-between tabular-nums max-sm:hidden">
           <span>0 s</span>
           <span className="flex gap-3">
-            {LEGEND.map(([kind, words]) => (
+            {LEGEND.map(([kind, meaning]) => (
               <span key={kind} className="flex items-center gap-1">
                 <span className={classes("size-2 rounded-xs", COLOURS[kind])} />
-                {words}
+                {meaning}
               </span>
             ))}
           </span>
@@ -201,14 +201,14 @@ function Branch({
       className={classes("flex flex-col gap-2", depth > 0 && "mt-2 border-l-2 border-agent-border")}
       style={depth === 0 ? undefined : { paddingLeft: `calc(${LEVEL_REM}rem - 2px)` }}
     >
-      {members.map((one) => (
-        <li key={one.node.id}>
+      {members.map((member) => (
+        <li key={member.node.id}>
           <div className="flex items-stretch gap-4 max-sm:flex-col max-sm:gap-1">
-            <Card member={one} width={`${Math.max(CARD_REM - depth * LEVEL_REM, CARD_REM / 2)}rem`} />
-            <Lane pieces={piecesOf(one, axis)} isLive={one.node.status === "running"} />
+            <Card member={member} width={`${Math.max(CARD_REM - depth * LEVEL_REM, CARD_REM / 2)}rem`} />
+            <Lane pieces={piecesOf(member, axis)} isLive={member.node.status === "running"} />
           </div>
-          {one.children.length > 0 && (
-            <Branch members={one.children} axis={axis} label={`Begun by ${one.node.name}`} depth={depth + 1} />
+          {member.children.length > 0 && (
+            <Branch members={member.children} axis={axis} label={`Begun by ${member.node.name}`} depth={depth + 1} />
           )}
         </li>
       ))}

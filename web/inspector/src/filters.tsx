@@ -56,10 +56,10 @@ export function isFiltered(search: ListSearch): boolean {
 
 /** The filters of an address that count, in words. */
 export function chipsOf(search: ListSearch): readonly (readonly [name: keyof ListSearch, words: string])[] {
-  return CHIPS.flatMap(([name, words]) => {
+  return CHIPS.flatMap(([name, textOf]) => {
     const value = search[name];
-    const told = value === undefined ? undefined : words(value);
-    return told === undefined ? [] : [[name, told] as const];
+    const text = value === undefined ? undefined : textOf(value);
+    return text === undefined ? [] : [[name, text] as const];
   });
 }
 
@@ -132,14 +132,14 @@ export function Filters({ list, search: field }: FiltersProps): ReactNode {
           change({ time, since: undefined, until: undefined });
         }}
       />
-      {chipsOf(search).map(([name, words]) => (
+      {chipsOf(search).map(([name, text]) => (
         <button
           key={name}
           type="button"
           className={classes(CHIP, "cursor-pointer hover:bg-agent-raised", FOCUS)}
           onClick={set(name, undefined)}
         >
-          {words} <span aria-hidden>×</span>
+          {text} <span aria-hidden>×</span>
           <span className="sr-only">, remove</span>
         </button>
       ))}
@@ -155,14 +155,14 @@ function Views({ list }: Pick<FiltersProps, "list">): ReactNode {
   return (
     <nav aria-label="Views" className="flex flex-wrap items-center gap-2">
       <span className="text-xs text-agent-muted">Views:</span>
-      {VIEWS.map(([label, wanted]) => {
-        const names = Object.keys(wanted) as (keyof ListSearch)[];
-        const isCurrent = names.every((name) => search[name] === wanted[name]);
+      {VIEWS.map(([label, view]) => {
+        const names = Object.keys(view) as (keyof ListSearch)[];
+        const isCurrent = names.every((name) => search[name] === view[name]);
         const count = label === "Needs me" ? (waiting?.requests.length ?? 0) : 0;
         return (
           <Link
             key={label}
-            href={to(list, [], wanted)}
+            href={to(list, [], view)}
             aria-current={isCurrent ? "true" : undefined}
             className={classes(
               CHIP,
@@ -187,8 +187,8 @@ const NONE = ["", "–"] as const;
 function MoreFilters({ list }: Pick<FiltersProps, "list">): ReactNode {
   const [search, , set] = useSearch(LIST);
   const { data: agents = [] } = useQuery(agentsQuery);
-  const statuses = STATUSES.map((one) => [one, statusWords(one)] as const);
-  const errors = ERRORS.map((one): [string, string] => [one, one === "any" ? "any error" : kindWords(one)]);
+  const statuses = STATUSES.map((status) => [status, statusWords(status)] as const);
+  const errors = ERRORS.map((kind): [string, string] => [kind, kind === "any" ? "any error" : kindWords(kind)]);
   const ids = agents.map(({ agentId }) => agentId);
   return (
     <Popover.Root>

@@ -129,8 +129,8 @@ export function Select<V extends string>(props: SelectProps<V>): ReactNode {
           onChange((event.target.value || undefined) as Parameters<typeof onChange>[0]);
         }}
       >
-        {options.map(([one, text]) => (
-          <option key={one} value={one}>
+        {options.map(([choice, text]) => (
+          <option key={choice} value={choice}>
             {text}
           </option>
         ))}
@@ -140,8 +140,8 @@ export function Select<V extends string>(props: SelectProps<V>): ReactNode {
 }
 
 /** Words as choices, after the choice of none of them. */
-export function choices(none: string, words: readonly string[]): readonly (readonly [string, string])[] {
-  return [["", none], ...words.map((word) => [word, word] as const)];
+export function choices(none: string, options: readonly string[]): readonly (readonly [string, string])[] {
+  return [["", none], ...options.map((word) => [word, word] as const)];
 }
 
 /** A choice of an agent, or of all of them. */

@@ -61,11 +61,11 @@ interface JournalViewProps {
 export function JournalView({ records, isRaw, selected, onSelect }: JournalViewProps): ReactNode {
   const [{ filter = "" }, , set] = useSearch(JOURNAL);
   const shown = useMemo(() => {
-    const wanted = filter.trim().toLowerCase();
-    return wanted === ""
+    const needle = filter.trim().toLowerCase();
+    return needle === ""
       ? records
       : records.filter((record) =>
-          JSON.stringify([record.seq, record.type, record.data]).toLowerCase().includes(wanted),
+          JSON.stringify([record.seq, record.type, record.data]).toLowerCase().includes(needle),
         );
   }, [records, filter]);
   const at = useMemo(
@@ -186,12 +186,12 @@ interface RecordPanelProps {
  * The details of a record. Its place is the same whether something is selected, read or shown; on a phone, where it
  * would take half of the page, there is none until something is selected.
  */
-export function RecordPanel({ runId, records: given, seq, callId, onClose }: RecordPanelProps): ReactNode {
+export function RecordPanel({ runId, records: ownRecords, seq, callId, onClose }: RecordPanelProps): ReactNode {
   // A long run has megabytes of records: they are read when something is selected.
-  const { records: own } = useRunRecords(given === undefined && seq !== undefined ? runId : undefined);
-  const records = given ?? own;
+  const { records: own } = useRunRecords(ownRecords === undefined && seq !== undefined ? runId : undefined);
+  const records = ownRecords ?? own;
   const record = useMemo(
-    () => (seq === undefined ? undefined : records.find((one) => one.seq === seq)),
+    () => (seq === undefined ? undefined : records.find((record) => record.seq === seq)),
     [records, seq],
   );
   return (
@@ -216,7 +216,7 @@ export function RecordPanel({ runId, records: given, seq, callId, onClose }: Rec
           records={records}
           record={record}
           callId={callId}
-          isOfRun={given === undefined}
+          isOfRun={ownRecords === undefined}
           onClose={onClose}
         />
       )}
@@ -237,7 +237,7 @@ function Details({ records, record, callId, isOfRun, onClose }: DetailsProps): R
     () => (callId === undefined ? stepFacts(records, record) : undefined),
     [records, record, callId],
   );
-  const place = step?.place ?? placeOf(record);
+  const position = step?.place ?? placeOf(record);
   const { title } = tell(record);
   // A record about one call has the name of the call as its title.
   const call = calls.length === 1 ? calls[0] : undefined;
@@ -257,12 +257,12 @@ function Details({ records, record, callId, isOfRun, onClose }: DetailsProps): R
           Record {record.seq}
           {call !== undefined && `, ${title}`} · <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>
         </span>
-        {place !== undefined && <Judgement {...place} what={`step ${place.stepIndex + 1}`} />}
+        {position !== undefined && <Judgement {...position} what={`step ${position.stepIndex + 1}`} />}
       </p>
       {step !== undefined && <Step step={step} />}
       {/* A model call lists the calls that it asked for: their own details are a click away. */}
       {(step === undefined || call !== undefined) &&
-        calls.map((one) => <Call key={one.callId} call={one} isTitled={one === call} />)}
+        calls.map((other) => <Call key={other.callId} call={other} isTitled={other === call} />)}
       <p className="flex flex-wrap gap-2">
         {record.sessionId !== undefined && (
           <ButtonLink href={to("session", [record.sessionId], { view: "chat", at: record.seq })}>
@@ -290,13 +290,13 @@ function Raw({ records, record, callId }: Pick<DetailsProps, "records" | "record
         {raw.length === 1 ? "Raw record" : `${formatCount(raw.length)} raw records`}
       </summary>
       <div className="mt-2 flex flex-col gap-3">
-        {raw.map((one) => (
+        {raw.map((event) => (
           <JsonView
-            key={one.seq}
-            title={raw.length === 1 ? "Record" : `Record ${one.seq ?? ""}, ${one.type}`}
-            value={one}
+            key={event.seq}
+            title={raw.length === 1 ? "Record" : `Record ${event.seq ?? ""}, ${event.type}`}
+            value={event}
             copyLabel="Copy record"
-            action={<Download text={formatValue(one)} name={`record-${one.seq ?? 0}.json`} />}
+            action={<Download text={formatValue(event)} name={`record-${event.seq ?? 0}.json`} />}
           />
         ))}
       </div>
@@ -457,12 +457,12 @@ interface SameVerdict {
 
 /** The decisions of policies, those that say the same as one. */
 function verdictsOf(decisions: readonly PolicyDecision[]): readonly SameVerdict[] {
-  const found = new Map<string, SameVerdict>();
+  const verdicts = new Map<string, SameVerdict>();
   for (const decision of decisions) {
-    const words = [decision.decision, decision.reason, rulesOf(decision)].join("\n");
-    found.set(words, { decision, words, count: (found.get(words)?.count ?? 0) + 1 });
+    const key = [decision.decision, decision.reason, rulesOf(decision)].join("\n");
+    verdicts.set(key, { decision, words: key, count: (verdicts.get(key)?.count ?? 0) + 1 });
   }
-  return [...found.values()];
+  return [...verdicts.values()];
 }
 
 function rulesOf({ code, policyRefs }: PolicyDecision): string {
@@ -500,7 +500,7 @@ function factsOf({ modelId, completed }: StepFacts): readonly string[] {
 }
 
 function Step({ step }: { readonly step: StepFacts }): ReactNode {
-  const { failed, place, promptCount, completed } = step;
+  const { failed, place: position, promptCount, completed } = step;
   return (
     <section aria-label="Model call" className="flex flex-col gap-3">
       <p className="text-xs text-agent-muted tabular-nums">
@@ -536,7 +536,7 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
           <ul className={NOTES}>
             {step.calls.slice(0, CALLS_MAX).map(({ spanId, name, input }) => (
               <li key={spanId} className="flex flex-col gap-1">
-                <TextLink href={to("run", [place?.runId ?? ""], { span: spanId })}>{name}</TextLink>
+                <TextLink href={to("run", [position?.runId ?? ""], { span: spanId })}>{name}</TextLink>
                 <span className="font-mono wrap-anywhere text-agent-muted">{inOneLine(input)}</span>
               </li>
             ))}
@@ -549,10 +549,12 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
       {completed === undefined && failed === undefined && step.said === "" && step.calls.length === 0 && (
         <p className="text-xs text-agent-muted">No answer yet.</p>
       )}
-      {place !== undefined && <Prompt {...place} count={promptCount} />}
-      {place !== undefined && (
+      {position !== undefined && <Prompt {...position} count={promptCount} />}
+      {position !== undefined && (
         <p>
-          <ButtonLink href={to("playground", [place.runId, String(place.stepIndex)])}>Open in playground</ButtonLink>
+          <ButtonLink href={to("playground", [position.runId, String(position.stepIndex)])}>
+            Open in playground
+          </ButtonLink>
         </p>
       )}
     </section>
@@ -633,9 +635,9 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
           <Download text={text} name="prompt.json" />
         </span>
       </p>
-      {unknown.map((words) => (
-        <p key={words} className="border-l-2 border-l-agent-warning pl-3 text-agent-muted">
-          {words}
+      {unknown.map((setting) => (
+        <p key={setting} className="border-l-2 border-l-agent-warning pl-3 text-agent-muted">
+          {setting}
         </p>
       ))}
       {system !== "" && <CodeView title="Instructions" text={system} />}

@@ -18,7 +18,7 @@ export interface Judged {
 
 /** The feedback that is about exactly one thing, oldest first. */
 export function feedbackOn(all: readonly FeedbackInfo[], { stepIndex, messageId }: Judged): readonly FeedbackInfo[] {
-  return all.filter((one) => one.stepIndex === stepIndex && one.messageId === messageId);
+  return all.filter((feedback) => feedback.stepIndex === stepIndex && feedback.messageId === messageId);
 }
 
 /** The newest thumb; undefined if there is none. */
@@ -42,16 +42,16 @@ export function toldOf({ thumb, score, note, tags = [] }: FeedbackInfo): string 
 export function useGive({ runId, stepIndex, messageId }: Judged) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (given: NewFeedback) =>
+    mutationFn: (draft: NewFeedback) =>
       client.runs.giveFeedback(runId, {
-        ...given,
+        ...draft,
         ...(stepIndex === undefined ? {} : { stepIndex }),
         ...(messageId === undefined ? {} : { messageId }),
       }),
     // The record follows in the turn of the session; what was said is shown at once.
-    onSuccess: (_, given) => {
-      const said: FeedbackInfo = { ...given, runId, stepIndex, messageId, at: new Date().toISOString() };
-      queries.setQueryData(feedbackQuery(runId).queryKey, (before) => [...(before ?? []), said]);
+    onSuccess: (_, draft) => {
+      const feedback: FeedbackInfo = { ...draft, runId, stepIndex, messageId, at: new Date().toISOString() };
+      queries.setQueryData(feedbackQuery(runId).queryKey, (before) => [...(before ?? []), feedback]);
       void queries.invalidateQueries({ queryKey: ["runs"] });
     },
   });
@@ -68,8 +68,8 @@ export function Judgement({
 }: Judged & { readonly what: string; readonly isQuiet?: boolean }): ReactNode {
   const { data = [] } = useQuery({ ...feedbackQuery(judged.runId), enabled: !isQuiet });
   const give = useGive(judged);
-  const given = feedbackOn(data, judged);
-  const thumb = thumbOf(given);
+  const feedback = feedbackOn(data, judged);
+  const thumb = thumbOf(feedback);
   const button = (kind: "up" | "down", label: string, Icon: typeof ThumbsUp): ReactNode => (
     <button
       type="button"
@@ -94,7 +94,7 @@ export function Judgement({
     <span role="group" aria-label={`Feedback on ${what}`} className="inline-flex items-center gap-0.5">
       {button("up", "Good", ThumbsUp)}
       {button("down", "Bad", ThumbsDown)}
-      <More what={what} judged={judged} given={given} />
+      <More what={what} judged={judged} given={feedback} />
       {give.error !== null && (
         <span role="alert" className="text-xs text-agent-danger-text">
           {give.error.message}
@@ -107,7 +107,7 @@ export function Judgement({
 function More({
   what,
   judged,
-  given,
+  given: feedback,
 }: {
   readonly what: string;
   readonly judged: Judged;
@@ -117,12 +117,12 @@ function More({
   return (
     <Popover.Root open={isOpen} onOpenChange={setIsOpen}>
       <Popover.Trigger
-        aria-label={`Note, score and tags: ${what}${given.length === 0 ? "" : `, ${plural(given.length, "entry")}`}`}
+        aria-label={`Note, score and tags: ${what}${feedback.length === 0 ? "" : `, ${plural(feedback.length, "entry")}`}`}
         title="Note, score and tags"
-        className={classes(THUMB, FOCUS, given.length > 0 && "w-auto! gap-1 px-1 text-xs tabular-nums")}
+        className={classes(THUMB, FOCUS, feedback.length > 0 && "w-auto! gap-1 px-1 text-xs tabular-nums")}
       >
         <MessageSquareText aria-hidden size={14} />
-        {given.length > 0 && given.length}
+        {feedback.length > 0 && feedback.length}
       </Popover.Trigger>
       <Popover.Portal>
         <Popover.Content
@@ -132,14 +132,14 @@ function More({
           aria-label={`Feedback on ${what}`}
           className="z-30 flex max-h-[70vh] w-80 max-w-[92vw] flex-col gap-3 overflow-auto rounded-md border border-agent-border bg-agent-bg p-3 text-sm text-agent-text shadow-lg"
         >
-          {given.length > 0 && (
+          {feedback.length > 0 && (
             <ul className="flex flex-col gap-1 text-xs">
-              {given.map((one) => (
-                <li key={`${one.at} ${toldOf(one)}`} className="wrap-anywhere">
-                  {toldOf(one)}{" "}
+              {feedback.map((entry) => (
+                <li key={`${entry.at} ${toldOf(entry)}`} className="wrap-anywhere">
+                  {toldOf(entry)}{" "}
                   <span className="text-agent-muted">
-                    {one.by !== undefined && `${one.by}, `}
-                    <time dateTime={one.at}>{formatWhen(one.at)}</time>
+                    {entry.by !== undefined && `${entry.by}, `}
+                    <time dateTime={entry.at}>{formatWhen(entry.at)}</time>
                   </span>
                 </li>
               ))}

@@ -52,8 +52,8 @@ export function rangeOf(estimate: Estimate | undefined, format: (value: number) 
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title: given, parent, facts, about, isTight = false, children }: HeadingProps): ReactNode {
-  const title = undisguised(given);
+export function Heading({ title: ownTitle, parent, facts, about, isTight = false, children }: HeadingProps): ReactNode {
+  const title = undisguised(ownTitle);
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
@@ -264,7 +264,7 @@ type RunState = Pick<RunRow, "waitsOn"> & { readonly status: string };
 /** Where a run, a session or a proposal is; an icon and a word, so that colour is not all. */
 export function Status({
   status,
-  words,
+  words: text,
 }: {
   readonly status: string;
   /** Other words than its name, such as what is waited for. */
@@ -278,7 +278,7 @@ export function Status({
         strokeWidth={2.5}
         className={classes("size-3", status === "running" && "motion-safe:animate-pulse")}
       />
-      {words ?? statusWords(status)}
+      {text ?? statusWords(status)}
     </Badge>
   );
 }
@@ -310,17 +310,17 @@ export function Crashes({
   readonly isShort?: boolean;
 }): ReactNode {
   if (count === 0) return null;
-  const words = `survived ${plural(count, "crash")}`;
+  const text = `survived ${plural(count, "crash")}`;
   return (
-    <Badge tone="info" title={words}>
+    <Badge tone="info" title={text}>
       <RotateCcw aria-hidden strokeWidth={2.5} className="size-3" />
       {isShort ? (
         <>
           <span aria-hidden>{count}</span>
-          <span className="sr-only">{words}</span>
+          <span className="sr-only">{text}</span>
         </>
       ) : (
-        words
+        text
       )}
     </Badge>
   );
@@ -362,10 +362,10 @@ export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNod
 
 /** The name of a row of a table, which leads to what the row is about. Keys open the row itself. */
 export function RowLink({ href, children }: { readonly href: string; readonly children: string }): ReactNode {
-  const words = undisguised(children);
+  const text = undisguised(children);
   return (
-    <Link href={href} tabIndex={-1} title={words} className={classes("rounded font-semibold hover:underline", FOCUS)}>
-      {words}
+    <Link href={href} tabIndex={-1} title={text} className={classes("rounded font-semibold hover:underline", FOCUS)}>
+      {text}
     </Link>
   );
 }

@@ -330,10 +330,10 @@ export const traceQuery = (runId: string) =>
   queryOptions({
     queryKey: ["trace", runId],
     queryFn: async ({ signal, client: queries }): Promise<TraceInfo> => {
-      const known = queries.getQueryData<TraceInfo>(["trace", runId]);
+      const cached = queries.getQueryData<TraceInfo>(["trace", runId]);
       // No page shows the events, and a long run has as many as spans.
-      const found = await client.runs.trace(runId, { events: false, after: known?.seq }, { signal });
-      return known?.seq === undefined ? found : withNew(known, found);
+      const answer = await client.runs.trace(runId, { events: false, after: cached?.seq }, { signal });
+      return cached?.seq === undefined ? answer : withNew(cached, answer);
     },
     // Spans that did not change are the same objects already.
     structuralSharing: false,
@@ -342,15 +342,15 @@ export const traceQuery = (runId: string) =>
   });
 
 /** A trace with the spans that an answer has of it; itself if there are none. */
-export function withNew(known: TraceInfo, found: TraceInfo): TraceInfo {
-  if (found.spans.length === 0 && found.trace.endedAt === known.trace.endedAt) return known;
-  const fresh = new Map(found.spans.map((span) => [span.spanId, span]));
-  const kept = known.spans.map((span) => {
+export function withNew(cached: TraceInfo, answer: TraceInfo): TraceInfo {
+  if (answer.spans.length === 0 && answer.trace.endedAt === cached.trace.endedAt) return cached;
+  const fresh = new Map(answer.spans.map((span) => [span.spanId, span]));
+  const spans = cached.spans.map((span) => {
     const next = fresh.get(span.spanId) ?? span;
     fresh.delete(span.spanId);
     return next;
   });
-  return { ...found, spans: [...kept, ...fresh.values()] };
+  return { ...answer, spans: [...spans, ...fresh.values()] };
 }
 
 const DECISIONS = 100;
@@ -403,33 +403,34 @@ export const askedAboutQuery = (runId: string, requestId: string, callId: string
 
 /** Reads the facts about a call out of the records of its run. */
 export function aboutCall(records: readonly Event[], callId: string): AskedAbout {
-  let known: KnownCall = {};
+  let facts: KnownCall = {};
   let spoken: number | undefined;
-  const said: Said[] = [];
-  const asked = new Set<string>();
+  const messages: Said[] = [];
+  const requestIds = new Set<string>();
   for (const record of records.filter(isKnown)) {
-    const id = String(record.seq ?? said.length);
-    if (record.type === "message.received") said.push({ id, isUser: true, text: record.data.message, isAbout: false });
+    const id = String(record.seq ?? messages.length);
+    if (record.type === "message.received")
+      messages.push({ id, isUser: true, text: record.data.message, isAbout: false });
     else if (record.type === "message.completed" && (record.data.message ?? "") !== "") {
-      said.push({ id, isUser: false, text: record.data.message ?? "", isAbout: false });
+      messages.push({ id, isUser: false, text: record.data.message ?? "", isAbout: false });
       spoken = record.data.stepIndex;
     } else if (record.type === "actions.requested" && record.data.actions.some((action) => action.callId === callId)) {
       // The words of the step, if it had any, come with its calls.
-      const words = spoken === record.data.stepIndex ? said.pop() : undefined;
-      said.push({ id, isUser: false, text: words?.text ?? "", isAbout: true });
+      const message = spoken === record.data.stepIndex ? messages.pop() : undefined;
+      messages.push({ id, isUser: false, text: message?.text ?? "", isAbout: true });
     }
     if (record.type === "input.requested" && record.data.childSessionId === undefined)
-      for (const { requestId, action } of record.data.requests) if (action.callId === callId) asked.add(requestId);
+      for (const { requestId, action } of record.data.requests) if (action.callId === callId) requestIds.add(requestId);
     if (record.type === "action.started" && record.data.callId === callId) {
       const { idempotencyKey } = record.data;
-      known = { ...known, startedAt: record.meta.at, attempt: (known.attempt ?? 0) + 1, idempotencyKey };
+      facts = { ...facts, startedAt: record.meta.at, attempt: (facts.attempt ?? 0) + 1, idempotencyKey };
     }
     if (record.type === "input.resolved")
       for (const { requestId, outcome, response } of record.data.resolutions)
-        if (asked.has(requestId) && outcome === "approved")
-          known = { ...known, answer: { outcome, at: record.meta.at, by: response?.responder, isChanged: false } };
+        if (requestIds.has(requestId) && outcome === "approved")
+          facts = { ...facts, answer: { outcome, at: record.meta.at, by: response?.responder, isChanged: false } };
   }
-  return { known, said: said.slice(-SAID_MAX) };
+  return { known: facts, said: messages.slice(-SAID_MAX) };
 }
 
 export const toolsQuery = queryOptions({
@@ -578,7 +579,7 @@ export const proposalsQuery = (agent: string | undefined) =>
   });
 
 function isWorking(list: ProposalList | undefined): boolean {
-  const work = [...(list?.work ?? []), ...(list?.proposals ?? []).flatMap((one) => one.work)];
+  const work = [...(list?.work ?? []), ...(list?.proposals ?? []).flatMap((proposal) => proposal.work)];
   return work.some(({ status }) => status === "working");
 }
 

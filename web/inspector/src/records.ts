@@ -31,15 +31,15 @@ export class TimeMachine {
 
   /** The conversation after a record; `records` may have grown since last time. */
   at(records: readonly Event[], seq: number): Conversation {
-    const wanted = Math.min(Math.max(seq, 0), records.length);
-    let place = Math.floor(wanted / STEP) * STEP;
-    while (!this.known.has(place)) place -= STEP;
-    let state = this.known.get(place) ?? EMPTY_CONVERSATION;
-    while (place < wanted) {
-      const next = Math.min(place + STEP, wanted);
-      state = reduceConversation(state, records.slice(place, next));
-      place = next;
-      if (place % STEP === 0) this.known.set(place, state);
+    const target = Math.min(Math.max(seq, 0), records.length);
+    let folded = Math.floor(target / STEP) * STEP;
+    while (!this.known.has(folded)) folded -= STEP;
+    let state = this.known.get(folded) ?? EMPTY_CONVERSATION;
+    while (folded < target) {
+      const next = Math.min(folded + STEP, target);
+      state = reduceConversation(state, records.slice(folded, next));
+      folded = next;
+      if (folded % STEP === 0) this.known.set(folded, state);
     }
     return state;
   }
@@ -133,21 +133,21 @@ function callsOf(record: Event): readonly string[] {
 
 /** Everything about the calls of a record, or about one of them, in the run and the step of it. */
 export function callFacts(records: readonly Event[], record: Event, only?: string): readonly CallFacts[] {
-  const inStep = records.filter((one) => isSamePlace(one, record)).filter(isKnown);
+  const inStep = records.filter((other) => isSamePlace(other, record)).filter(isKnown);
   const ids = callsOf(record);
   return (only !== undefined && ids.includes(only) ? [only] : ids).map((callId) => factsOf(inStep, callId));
 }
 
 /** The records about one call, in the run and the step of a record. */
 export function recordsOfCall(records: readonly Event[], record: Event, callId: string): readonly Event[] {
-  return records.filter((one) => isSamePlace(one, record) && callsOf(one).includes(callId));
+  return records.filter((other) => isSamePlace(other, record) && callsOf(other).includes(callId));
 }
 
 /** The run and the step are the same; what names no step is taken by its call. */
-function isSamePlace(one: Event, other: Event): boolean {
-  const [first, second] = [one.data["stepIndex"], other.data["stepIndex"]];
+function isSamePlace(event: Event, other: Event): boolean {
+  const [first, second] = [event.data["stepIndex"], other.data["stepIndex"]];
   const isSameStep = first === undefined || second === undefined || first === second;
-  return one.runId === other.runId && isSameStep;
+  return event.runId === other.runId && isSameStep;
 }
 
 function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
@@ -155,12 +155,12 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     records.filter((record): record is Of<K> => record.type === type);
   const action = all("actions.requested")
     .flatMap(({ data }) => data.actions)
-    .find((one) => one.callId === callId);
-  const asked = all("input.requested")
+    .find((action) => action.callId === callId);
+  const requested = all("input.requested")
     .flatMap(({ data, meta }) => data.requests.map((request) => ({ request, data, at: meta.at })))
     .filter(({ request, data }) => (data.childSessionId === undefined ? request.action : data).callId === callId);
-  const requests = asked.map(({ request }) => request);
-  const ids = new Map(asked.map(({ request, at }) => [request.requestId, at]));
+  const requests = requested.map(({ request }) => request);
+  const ids = new Map(requested.map(({ request, at }) => [request.requestId, at]));
   const answers = all("input.resolved")
     .flatMap(({ data, meta }) => data.resolutions.map((resolution) => ({ ...resolution, at: meta.at })))
     .filter(({ requestId }) => ids.has(requestId))
@@ -203,19 +203,19 @@ const CHOICES: Readonly<Record<string, string>> = {
 
 /** The attempts and decisions of a call that was interrupted; none of any other call. */
 function attemptsOf(records: readonly KnownEvent[], callId: string): CallFacts["attempts"] {
-  const found: { at: string; text: string }[] = [];
+  const notes: { at: string; text: string }[] = [];
   let count = 0;
   for (const { type, data, meta } of records) {
     if (type === "action.started" && data.callId === callId)
-      found.push({ at: meta.at, text: `Attempt ${++count} began.` });
+      notes.push({ at: meta.at, text: `Attempt ${++count} began.` });
     else if (type === "recovery.effect_found" && data.callId === callId)
-      found.push({ at: meta.at, text: "Its process had ended. The outcome is unknown." });
+      notes.push({ at: meta.at, text: "Its process had ended. The outcome is unknown." });
     else if (type === "recovery.effect_settled" && data.callId === callId)
-      found.push({ at: meta.at, text: `${data.by ?? "A person"} chose: ${CHOICES[data.choice] ?? data.choice}.` });
+      notes.push({ at: meta.at, text: `${data.by ?? "A person"} chose: ${CHOICES[data.choice] ?? data.choice}.` });
     else if (type === "action.result" && data.result.callId === callId)
-      found.push({ at: meta.at, text: `Result: ${outcomeOf(data.status, data.error?.code)}.` });
+      notes.push({ at: meta.at, text: `Result: ${outcomeOf(data.status, data.error?.code)}.` });
   }
-  return found.length > 2 ? found : [];
+  return notes.length > 2 ? notes : [];
 }
 
 /** The step that a record is of; undefined if it is of none. */
@@ -229,20 +229,22 @@ export function stepFacts(records: readonly Event[], record: Event): StepFacts |
   if (!STEP_TYPES.has(record.type)) return undefined;
   const seq = record.seq ?? 0;
   const from = records.findLastIndex(
-    (one) => one.type === "step.started" && (one.seq ?? 0) <= seq && isSamePlace(one, record),
+    (other) => other.type === "step.started" && (other.seq ?? 0) <= seq && isSamePlace(other, record),
   );
   const begin = records[from];
   if (begin === undefined || !isKnown(begin) || begin.type !== "step.started") return undefined;
-  const end = records.findIndex((one, at) => at > from && (one.type === "step.started" || one.type === "run.started"));
+  const end = records.findIndex(
+    (record, at) => at > from && (record.type === "step.started" || record.type === "run.started"),
+  );
   const inside = records.slice(from + 1, end === -1 ? undefined : end).filter(isKnown);
-  const one = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined =>
+  const firstOf = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined =>
     inside.find((other): other is Of<K> => other.type === type);
   return {
     modelId: begin.data.modelId,
     place: placeOf(begin),
     promptCount: begin.data.promptMessageCount,
-    reasoning: one("reasoning.completed")?.data.reasoning ?? "",
-    said: one("message.completed")?.data.message ?? "",
+    reasoning: firstOf("reasoning.completed")?.data.reasoning ?? "",
+    said: firstOf("message.completed")?.data.message ?? "",
     calls: inside.flatMap((other) =>
       other.type !== "actions.requested" || "parentCallId" in other.data
         ? []
@@ -255,8 +257,8 @@ export function stepFacts(records: readonly Event[], record: Event): StepFacts |
     attempts: inside
       .filter((other): other is Of<"step.retrying"> => other.type === "step.retrying")
       .map(({ data }) => data),
-    completed: one("step.completed")?.data,
-    failed: one("step.failed")?.data,
+    completed: firstOf("step.completed")?.data,
+    failed: firstOf("step.failed")?.data,
   };
 }
 
@@ -421,13 +423,13 @@ function nameOf(result: RuntimeActionResult): string {
 
 /** A record in words; the type and the data of one that has none. */
 export function tell(record: Event): Told {
-  const told = tellKnown(record);
+  const text = tellKnown(record);
   return {
-    title: told?.title ?? record.type,
-    detail: oneLine(told === undefined ? JSON.stringify(record.data) : (told.detail ?? "")),
-    tone: told?.tone ?? "plain",
+    title: text?.title ?? record.type,
+    detail: oneLine(text === undefined ? JSON.stringify(record.data) : (text.detail ?? "")),
+    tone: text?.tone ?? "plain",
     // Calls that a program makes stand below its own call.
-    depth: (told?.depth ?? 0) + ("parentCallId" in record.data ? 1 : 0),
+    depth: (text?.depth ?? 0) + ("parentCallId" in record.data ? 1 : 0),
   };
 }
 

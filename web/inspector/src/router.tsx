@@ -32,10 +32,10 @@ export const count: Parser<number | undefined> = (value) => {
 
 /** One of some words; the default for any other, if there is one. */
 export function oneOf<const T extends string, const D extends T | undefined = undefined>(
-  words: readonly T[],
+  options: readonly T[],
   initial?: D,
 ): Parser<T | D> {
-  return (value) => words.find((word) => word === value) ?? (initial as D);
+  return (value) => options.find((word) => word === value) ?? (initial as D);
 }
 
 /** The values that a query string has. */

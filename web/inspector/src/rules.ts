@@ -49,20 +49,20 @@ function timeWords(minute: string, hour: string): string | undefined {
   if (!/^\d+(,\d+)*$/u.test(hour)) return undefined;
   return `at ${hour
     .split(",")
-    .map((one) => `${one.padStart(2, "0")}:${past}`)
+    .map((hour) => `${hour.padStart(2, "0")}:${past}`)
     .join(" and ")}`;
 }
 
 /** A field as names; undefined if it is not a list of single values and ranges. */
 function named(field: string, names: readonly string[], short: readonly string[], first: number): string | undefined {
-  const one = (text: string): string | undefined => {
+  const nameOf = (text: string): string | undefined => {
     const at = short.indexOf(text.toUpperCase());
     return names[at >= 0 ? at : /^\d+$/u.test(text) ? (Number(text) - first) % names.length : -1];
   };
   const parts = field.split(",").map((part) => {
     const [from = "", until] = part.split("-");
-    const begin = one(from);
-    const end = until === undefined ? begin : one(until);
+    const begin = nameOf(from);
+    const end = until === undefined ? begin : nameOf(until);
     if (begin === undefined || end === undefined) return undefined;
     return until === undefined ? begin : `${begin} to ${end}`;
   });
@@ -70,15 +70,15 @@ function named(field: string, names: readonly string[], short: readonly string[]
 }
 
 function dayWords(day: string, month: string, weekday: string): string | undefined {
-  const words: (string | undefined)[] = [];
+  const names: (string | undefined)[] = [];
   // With both a day of the month and a day of the week, cron takes either: that needs more than a few words.
   if (day !== "*" && weekday !== "*") return undefined;
-  if (weekday !== "*") words.push(named(weekday, DAYS, SHORT_DAYS, 0));
-  else if (/^\d+(,\d+)*$/u.test(day)) words.push(`on day ${day.replaceAll(",", ", ")} of the month`);
-  else words.push(day === "*" ? "every day" : day === "L" ? "on the last day of the month" : undefined);
+  if (weekday !== "*") names.push(named(weekday, DAYS, SHORT_DAYS, 0));
+  else if (/^\d+(,\d+)*$/u.test(day)) names.push(`on day ${day.replaceAll(",", ", ")} of the month`);
+  else names.push(day === "*" ? "every day" : day === "L" ? "on the last day of the month" : undefined);
   if (month !== "*") {
-    const found = named(month, MONTHS, SHORT_MONTHS, 1);
-    words.push(found === undefined ? undefined : `in ${found}`);
+    const months = named(month, MONTHS, SHORT_MONTHS, 1);
+    names.push(months === undefined ? undefined : `in ${months}`);
   }
-  return words.includes(undefined) ? undefined : words.join(" ");
+  return names.includes(undefined) ? undefined : names.join(" ");
 }

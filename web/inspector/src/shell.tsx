@@ -17,6 +17,7 @@ import { useOpen } from "./form.js";
 import { approvalsQuery } from "./queries.js";
 import { Link, navigate, usePlace } from "./router.js";
 import { Failure, SMALL_FIELD } from "./parts.js";
+import { lastingTexts } from "./storage.js";
 
 /** An entry of the navigation. */
 export interface NavPage {
@@ -64,13 +65,13 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
           Windlass
         </p>
         <ul className="flex min-w-0 flex-1 sm:flex-col sm:gap-0.5">
-          {pages.map((one, at) => (
-            <Fragment key={one.path}>
-              {one.isAboutMany === true && pages[at - 1]?.isAboutMany !== true && (
+          {pages.map((page, at) => (
+            <Fragment key={page.path}>
+              {page.isAboutMany === true && pages[at - 1]?.isAboutMany !== true && (
                 <li className="mt-3 mb-1 hidden px-2 text-head font-semibold text-agent-muted sm:block">Improve</li>
               )}
-              <li className={classes("min-w-0 flex-1 sm:flex-none", one.isFirst !== true && "max-sm:hidden")}>
-                <NavLink page={one} isCurrent={one.path === current} />
+              <li className={classes("min-w-0 flex-1 sm:flex-none", page.isFirst !== true && "max-sm:hidden")}>
+                <NavLink page={page} isCurrent={page.path === current} />
               </li>
             </Fragment>
           ))}
@@ -227,13 +228,13 @@ function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
           className={classes(SMALL_FIELD, "ml-auto text-xs!")}
           value={theme}
           onChange={(event) => {
-            const found = THEMES.find((one) => one === event.target.value);
-            if (found !== undefined) choose(found);
+            const theme = THEMES.find((theme) => theme === event.target.value);
+            if (theme !== undefined) choose(theme);
           }}
         >
-          {THEMES.map((one) => (
-            <option key={one} value={one}>
-              {one}
+          {THEMES.map((theme) => (
+            <option key={theme} value={theme}>
+              {theme}
             </option>
           ))}
         </select>
@@ -345,9 +346,9 @@ export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNo
         {HELP.map(([keys, text]) => (
           <div key={keys} className="contents">
             <dt className="flex flex-wrap gap-1">
-              {keys.split(" · ").map((one) => (
-                <kbd key={one} className={KEY}>
-                  {one}
+              {keys.split(" · ").map((key) => (
+                <kbd key={key} className={KEY}>
+                  {key}
                 </kbd>
               ))}
             </dt>
@@ -389,12 +390,12 @@ function useNotice(): string | undefined {
 const THEMES = ["system", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
 
-const PLACE = "windlass.theme";
+const THEME = "windlass.theme";
 
 /** The theme that was chosen here last. */
 export function readTheme(): Theme {
-  const found = localStorage.getItem(PLACE);
-  return THEMES.find((theme) => theme === found) ?? "system";
+  const stored = lastingTexts.get(THEME);
+  return THEMES.find((theme) => theme === stored) ?? "system";
 }
 
 /** Shows a theme, and keeps it for next time. */
@@ -402,8 +403,7 @@ export function applyTheme(theme: Theme): void {
   const { classList } = document.documentElement;
   classList.toggle("dark", theme === "dark");
   classList.toggle("light", theme === "light");
-  if (theme === "system") localStorage.removeItem(PLACE);
-  else localStorage.setItem(PLACE, theme);
+  lastingTexts.set(THEME, theme === "system" ? "" : theme);
 }
 
 interface BoundaryProps {
@@ -425,8 +425,8 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
     return { error: error instanceof Error ? error : new Error(String(error)) };
   }
 
-  static getDerivedStateFromProps({ place }: BoundaryProps, state: BoundaryState): BoundaryState {
-    return place === state.place ? state : { error: undefined, place };
+  static getDerivedStateFromProps({ place: path }: BoundaryProps, state: BoundaryState): BoundaryState {
+    return path === state.place ? state : { error: undefined, place: path };
   }
 
   override render(): ReactNode {

@@ -10,6 +10,7 @@ import { viewOf } from "../src/pages/runs.js";
 import { addressOf, searchIn } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom, workIn } from "../src/pages/playground.js";
+import { Texts } from "../src/storage.js";
 import { undoGroups } from "../src/undo.js";
 import { aboutCall, namedFrom, withNew } from "../src/queries.js";
 import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } from "../src/chart.js";
@@ -831,7 +832,7 @@ describe("the work of the playground in the storage of the tab", () => {
   });
 
   it.each([
-    ["nothing", null],
+    ["nothing", undefined],
     ["no JSON", "{"],
     ["no object", '"words"'],
     ["no messages", JSON.stringify({ ...work, messages: undefined })],
@@ -841,5 +842,22 @@ describe("the work of the playground in the storage of the tab", () => {
     ["attempts that are no list", JSON.stringify({ ...work, attempts: "r1" })],
   ])("is begun anew if that is %s", (_, text) => {
     expect(workIn(text)).toBeUndefined();
+  });
+});
+
+describe("a text of the browser", () => {
+  it("lasts as long as the page where storage is forbidden", () => {
+    const texts = new Texts(() => {
+      throw new DOMException("storage is blocked", "SecurityError");
+    });
+    expect(texts.get("draft")).toBeUndefined();
+    texts.set("draft", "Hel");
+    texts.set("draft", "Hello");
+    texts.set("other", "x");
+    expect([texts.get("draft"), texts.get("other")]).toEqual(["Hello", "x"]);
+    texts.set("draft", "");
+    expect([texts.get("draft"), texts.get("other")]).toEqual([undefined, "x"]);
+    texts.clear();
+    expect(texts.get("other")).toBeUndefined();
   });
 });

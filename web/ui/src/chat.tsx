@@ -23,7 +23,6 @@ import {
   useMemo,
   useRef,
   useState,
-  type ClipboardEvent,
   type DragEvent,
   type KeyboardEvent,
   type ReactNode,
@@ -100,57 +99,22 @@ const NO_MESSAGES: readonly ChatMessage[] = [];
 
 /** A chat with an agent: its messages as they are written, and ways to speak, answer and stop. */
 export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
-  const { agent, initialMessages = NO_MESSAGES, onSession } = options;
+  const { initialMessages = NO_MESSAGES } = options;
   const transport = useTransport(options.transport);
   const [sessionId, setBegun] = useShown(options.sessionId);
   const view = useSession(sessionId, { transport: options.transport });
   const [local, setMessages] = useState(initialMessages);
-  const [pending, setPending] = useState<Pending>();
-  const [error, setError] = useErrorUntil(`${view.reconnects} ${sessionId ?? ""}`);
-  const isShown = useIsShown(sessionId);
+  const { error, attempt, isShown } = useAttempts(sessionId, view.reconnects);
   const { conversation } = view;
-  const said = useMemo(
-    () => conversation.chat.messages.filter(({ role }) => role === "user").length,
-    [conversation.chat.messages],
-  );
-  const isPending = pending !== undefined && pending.sessionId === sessionId && said <= pending.after;
-  const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending.runId : undefined;
-
-  const attempt = useCallback(
-    async (work: () => Promise<void>): Promise<void> => {
-      setError(undefined);
-      try {
-        await work();
-      } catch (failure) {
-        if (isShown(sessionId)) setError(toError(failure));
-        throw failure;
-      }
-    },
-    [setError, isShown, sessionId],
-  );
-
-  const sendUserMessage = useCallback(
-    (content: UserContent, delivery?: "queue" | "steer") =>
-      attempt(async () => {
-        setPending({ sessionId, content, after: said });
-        try {
-          const sent = await (sessionId === undefined
-            ? transport.createSession({ agent, message: content })
-            : transport.send(sessionId, content, { delivery }));
-          setPending((now) =>
-            now?.content === content ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId } : now,
-          );
-          // A reader who has gone on to another session stays there.
-          if (sessionId !== undefined || !isShown(sessionId)) return;
-          setBegun(sent.sessionId);
-          onSession?.(sent.sessionId);
-        } catch (failure) {
-          setPending((now) => (now?.content === content ? undefined : now));
-          throw failure;
-        }
-      }),
-    [attempt, transport, sessionId, agent, said, onSession, isShown, setBegun],
-  );
+  const { pending, isPending, setPending, sendUserMessage } = useSending(options, {
+    transport,
+    sessionId,
+    conversation,
+    attempt,
+    isShown,
+    onBegun: setBegun,
+  });
+  const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending?.runId : undefined;
 
   const cancel = useCallback(
     () =>
@@ -160,7 +124,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
         // A run that is ended before its turn never takes its message in.
         setPending(undefined);
       }),
-    [attempt, transport, runId],
+    [attempt, transport, runId, setPending],
   );
   const { run } = conversation;
   const failedId = run?.status === "failed" && transport.retry !== undefined && !isPending ? run.runId : undefined;
@@ -180,7 +144,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     setMessages((before) => [...before, message]);
   }, []);
 
-  const items = useItems(local, view.items, isPending ? pending.content : undefined);
+  const items = useItems(local, view.items, isPending ? pending?.content : undefined);
   const messages = useMemo(() => [...local, ...conversation.chat.messages], [local, conversation.chat.messages]);
   return {
     sessionId,
@@ -205,16 +169,95 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   };
 }
 
+type Attempt = (work: () => Promise<void>) => Promise<void>;
+
+interface Attempts {
+  /** The failure of the last request of the session that is shown, until the connection is back. */
+  readonly error: Error | undefined;
+  /** Does a request and keeps its failure. */
+  readonly attempt: Attempt;
+  readonly isShown: (sessionId: string | undefined) => boolean;
+}
+
+function useAttempts(sessionId: string | undefined, reconnects: number): Attempts {
+  const [error, setError] = useErrorUntil(`${reconnects} ${sessionId ?? ""}`);
+  const isShown = useIsShown(sessionId);
+  const attempt = useCallback(
+    async (work: () => Promise<void>): Promise<void> => {
+      setError(undefined);
+      try {
+        await work();
+      } catch (failure) {
+        if (isShown(sessionId)) setError(toError(failure));
+        throw failure;
+      }
+    },
+    [setError, isShown, sessionId],
+  );
+  return { error, attempt, isShown };
+}
+
+interface SendingParts {
+  readonly transport: Transport;
+  readonly sessionId: string | undefined;
+  readonly conversation: Conversation;
+  readonly attempt: Attempt;
+  readonly isShown: (sessionId: string | undefined) => boolean;
+  readonly onBegun: (sessionId: string) => void;
+}
+
+interface Sending {
+  readonly pending: Pending | undefined;
+  /** Whether the pending message is one of this session, and the session does not have it yet. */
+  readonly isPending: boolean;
+  readonly setPending: (pending: Pending | undefined) => void;
+  readonly sendUserMessage: ChatStream["sendUserMessage"];
+}
+
+/** The message that is on its way; the first one begins a session. */
+function useSending(
+  { agent, onSession }: ChatStreamOptions,
+  { transport, sessionId, conversation, attempt, isShown, onBegun }: SendingParts,
+): Sending {
+  const [pending, setPending] = useState<Pending>();
+  const { messages } = conversation.chat;
+  const userCount = useMemo(() => messages.filter(({ role }) => role === "user").length, [messages]);
+  const sendUserMessage = useCallback(
+    (content: UserContent, delivery?: "queue" | "steer") =>
+      attempt(async () => {
+        setPending({ sessionId, content, after: userCount });
+        try {
+          const sent = await (sessionId === undefined
+            ? transport.createSession({ agent, message: content })
+            : transport.send(sessionId, content, { delivery }));
+          setPending((now) =>
+            now?.content === content ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId } : now,
+          );
+          // A reader who has gone on to another session stays there.
+          if (sessionId !== undefined || !isShown(sessionId)) return;
+          onBegun(sent.sessionId);
+          onSession?.(sent.sessionId);
+        } catch (failure) {
+          setPending((now) => (now?.content === content ? undefined : now));
+          throw failure;
+        }
+      }),
+    [attempt, transport, sessionId, agent, userCount, onSession, isShown, onBegun],
+  );
+  const isPending = pending !== undefined && pending.sessionId === sessionId && userCount <= pending.after;
+  return { pending, isPending, setPending, sendUserMessage };
+}
+
 /** The session that is shown, and a way to tell which one was begun here; that one is left with the next that is given. */
-function useShown(given: string | undefined): readonly [string | undefined, (sessionId: string) => void] {
+function useShown(openedId: string | undefined): readonly [string | undefined, (sessionId: string) => void] {
   const [begun, setBegun] = useState<string>();
-  const [before, setBefore] = useState(given);
-  if (before !== given) {
-    setBefore(given);
-    if (given === undefined) setBegun(undefined);
+  const [before, setBefore] = useState(openedId);
+  if (before !== openedId) {
+    setBefore(openedId);
+    if (openedId === undefined) setBegun(undefined);
   }
-  const left = before !== undefined && given === undefined;
-  return [given ?? (left ? undefined : begun), setBegun];
+  const left = before !== undefined && openedId === undefined;
+  return [openedId ?? (left ? undefined : begun), setBegun];
 }
 
 /** Tells whether a session is still the one that is shown: an answer may come after the reader has gone on. */
@@ -347,37 +390,22 @@ export function Composer({
   isReady = true,
   isFocused = false,
 }: ComposerProps): ReactNode {
-  const { labels, formatBytes } = useWording();
-  const words = labels.chat;
+  const labels = useWording().labels.chat;
   const { text, setText, files, setFiles, say } = useDraft(chat, draft, onDraft);
   const [isStopping, setIsStopping] = useState(false);
-  const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
-    // On a phone the focus would open a keyboard over half of the page.
-    if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
-  }, [isFocused]);
-  const id = useId();
-  const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  const isTooLarge = bytes > ATTACHED_BYTES_MAX;
+  const isTooLarge = bytesOf(files) > ATTACHED_BYTES_MAX;
   const canSend = isReady && !isTooLarge && (text.trim() !== "" || files.length > 0);
   const isSteering = isWorking(chat) && chat.canSteer;
   const send = (): void => {
     if (canSend) say(isSteering ? "steer" : undefined);
   };
-  const attach = (given: FileList | null): boolean => {
-    const found = chat.canAttach ? [...(given ?? [])] : [];
-    if (found.length > 0) setFiles((now) => [...now, ...found]);
-    return found.length > 0;
+  const attach = (list: FileList | null): boolean => {
+    const added = chat.canAttach ? [...(list ?? [])] : [];
+    if (added.length > 0) setFiles((now) => [...now, ...added]);
+    return added.length > 0;
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
-      event.preventDefault();
-      send();
-    } else if (event.key === "Escape") {
-      // Without anything to stop it leaves the field, so that the keys of the page are heard again.
-      if (isWorking(chat)) setIsStopping(true);
-      else field.current?.blur();
-    }
+  const stop = (): void => {
+    setIsStopping(true);
   };
   return (
     <form
@@ -394,43 +422,18 @@ export function Composer({
       }}
     >
       <div className="mx-auto flex max-w-3xl flex-col gap-2">
-        {files.length > 0 && (
-          <Files
-            files={files}
-            onRemove={(gone) => {
-              setFiles((now) => now.filter((file) => file !== gone));
-            }}
-          />
-        )}
-        {isTooLarge && (
-          <p role="alert" className="text-sm text-agent-danger-text">
-            {words.filesTooLarge(formatBytes(ATTACHED_BYTES_MAX), formatBytes(Math.ceil(bytes / 1_000) * 1_000))}
-          </p>
-        )}
+        <Attachments files={files} onFiles={setFiles} />
         <div className="flex flex-wrap items-end gap-2">
           {chat.canAttach && <AttachButton onFiles={attach} />}
-          <label htmlFor={id} className="sr-only">
-            {words.message}
-          </label>
-          <textarea
-            ref={field}
-            id={id}
-            rows={2}
-            className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
-            placeholder={isSteering ? words.steerPlaceholder : (placeholder ?? words.placeholder)}
-            value={text}
-            aria-describedby={`${id}-help`}
-            onChange={(event) => {
-              setText(event.target.value);
-            }}
-            onKeyDown={onKeyDown}
-            onPaste={(event: ClipboardEvent) => {
-              if (attach(event.clipboardData.files)) event.preventDefault();
-            }}
+          <MessageField
+            isFocused={isFocused}
+            placeholder={isSteering ? labels.steerPlaceholder : (placeholder ?? labels.placeholder)}
+            text={text}
+            onText={setText}
+            onSend={send}
+            onStop={isWorking(chat) ? stop : undefined}
+            onFiles={attach}
           />
-          <span id={`${id}-help`} className="sr-only">
-            {words.help}
-          </span>
           <span aria-hidden className="flex-1 sm:hidden" />
           <Buttons
             chat={chat}
@@ -439,9 +442,7 @@ export function Composer({
             onQueue={() => {
               say("queue");
             }}
-            onStop={() => {
-              setIsStopping(true);
-            }}
+            onStop={stop}
           />
         </div>
       </div>
@@ -453,6 +454,96 @@ export function Composer({
         }}
       />
     </form>
+  );
+}
+
+interface MessageFieldProps {
+  readonly isFocused: boolean;
+  readonly placeholder: string;
+  readonly text: string;
+  readonly onText: (text: string) => void;
+  readonly onSend: () => void;
+  /** What Escape does; without it the field loses the focus, so that the keys of the page are heard again. */
+  readonly onStop: (() => void) | undefined;
+  /** Takes files that were pasted; returns whether there are any. */
+  readonly onFiles: (files: FileList) => boolean;
+}
+
+function MessageField({ isFocused, placeholder, text, onText, onSend, onStop, onFiles }: MessageFieldProps): ReactNode {
+  const labels = useWording().labels.chat;
+  const id = useId();
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    // On a phone the focus would open a keyboard over half of the page.
+    if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
+  }, [isFocused]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      onSend();
+    } else if (event.key === "Escape") {
+      if (onStop === undefined) field.current?.blur();
+      else onStop();
+    }
+  };
+  return (
+    <>
+      <label htmlFor={id} className="sr-only">
+        {labels.message}
+      </label>
+      <textarea
+        ref={field}
+        id={id}
+        rows={2}
+        className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
+        placeholder={placeholder}
+        value={text}
+        aria-describedby={`${id}-help`}
+        onChange={(event) => {
+          onText(event.target.value);
+        }}
+        onKeyDown={onKeyDown}
+        onPaste={(event) => {
+          if (onFiles(event.clipboardData.files)) event.preventDefault();
+        }}
+      />
+      <span id={`${id}-help`} className="sr-only">
+        {labels.help}
+      </span>
+    </>
+  );
+}
+
+function bytesOf(files: readonly File[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** The files of a message that is being written, and whether they are too large to be sent. */
+function Attachments({
+  files,
+  onFiles,
+}: {
+  readonly files: readonly File[];
+  readonly onFiles: (files: readonly File[]) => void;
+}): ReactNode {
+  const { labels, formatBytes } = useWording();
+  const bytes = bytesOf(files);
+  return (
+    <>
+      {files.length > 0 && (
+        <Files
+          files={files}
+          onRemove={(removed) => {
+            onFiles(files.filter((file) => file !== removed));
+          }}
+        />
+      )}
+      {bytes > ATTACHED_BYTES_MAX && (
+        <p role="alert" className="text-sm text-agent-danger-text">
+          {labels.chat.filesTooLarge(formatBytes(ATTACHED_BYTES_MAX), formatBytes(Math.ceil(bytes / 1_000) * 1_000))}
+        </p>
+      )}
+    </>
   );
 }
 
@@ -470,12 +561,12 @@ function StopDialog({
   readonly isOpen: boolean;
   readonly onClose: () => void;
 }): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   return (
-    <Dialog title={words.stopTitle} isOpen={isOpen} onClose={onClose}>
-      <p className="text-sm text-agent-muted">{words.stopText}</p>
+    <Dialog title={labels.stopTitle} isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">{labels.stopText}</p>
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>{words.stopNo}</Button>
+        <Button onClick={onClose}>{labels.stopNo}</Button>
         <Button
           variant="danger"
           onClick={() => {
@@ -483,7 +574,7 @@ function StopDialog({
             chat.cancel().catch(() => undefined);
           }}
         >
-          {words.stopYes}
+          {labels.stopYes}
         </Button>
       </div>
     </Dialog>
@@ -523,12 +614,12 @@ interface ButtonsProps {
 }
 
 function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   return (
     <>
       {isWorking(chat) ? (
         <Button variant="danger" onClick={onStop}>
-          {words.stop}
+          {labels.stop}
         </Button>
       ) : (
         <AfterFailure chat={chat} />
@@ -538,29 +629,29 @@ function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): 
           type="button"
           className={BUTTONS.default}
           disabled={!canSend}
-          title={words.queueTitle}
+          title={labels.queueTitle}
           onClick={onQueue}
         >
-          {words.queue}
+          {labels.queue}
         </button>
       )}
       <button type="submit" className={BUTTONS.primary} disabled={!canSend}>
-        {isSteering ? words.steer : words.send}
+        {isSteering ? labels.steer : labels.send}
       </button>
     </>
   );
 }
 
 function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) => void }): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   const field = useRef<HTMLInputElement>(null);
   return (
     <>
       <button
         type="button"
         className={BUTTONS.default}
-        aria-label={words.attach}
-        title={words.attachTitle}
+        aria-label={labels.attach}
+        title={labels.attachTitle}
         onClick={() => {
           field.current?.click();
         }}
@@ -583,7 +674,7 @@ function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) 
         type="file"
         multiple
         hidden
-        aria-label={words.attachField}
+        aria-label={labels.attachField}
         onChange={(event) => {
           onFiles(event.target.files);
           // The same file may be chosen again.
@@ -632,8 +723,8 @@ function Files({
 
 /** Continues a run that did not get to its end, or says the same again in a new run. */
 function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
-  const words = useWording().labels.chat;
-  const [asked, setAsked] = useState<Repeat>();
+  const labels = useWording().labels.chat;
+  const [pendingRepeat, setAsked] = useState<Repeat>();
   const [isLoading, setIsLoading] = useState(false);
   const { resume, conversation } = chat;
   const { run } = conversation;
@@ -659,36 +750,36 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
         <button
           type="button"
           className={BUTTONS.default}
-          title={words.resumeTitle}
+          title={labels.resumeTitle}
           onClick={() => {
             resume().catch(() => undefined);
           }}
         >
-          {words.resume}
+          {labels.resume}
         </button>
       )}
       {(repeat === undefined ? chat.hasEarlier : !isEmpty(repeat.content)) && (
         <button
           type="button"
           className={BUTTONS.default}
-          title={words.againTitle(titleOf(repeat?.content ?? ""))}
+          title={labels.againTitle(titleOf(repeat?.content ?? ""))}
           disabled={isLoading}
           onClick={() => {
             if (repeat === undefined) void loadAndAsk();
             else askAgain(repeat);
           }}
         >
-          {words.again}
+          {labels.again}
         </button>
       )}
       <RepeatDialog
-        calls={asked?.calls ?? []}
-        isOpen={asked !== undefined}
+        calls={pendingRepeat?.calls ?? []}
+        isOpen={pendingRepeat !== undefined}
         onClose={() => {
           setAsked(undefined);
         }}
         onRepeat={() => {
-          if (asked !== undefined) send(asked);
+          if (pendingRepeat !== undefined) send(pendingRepeat);
         }}
       />
     </>
@@ -762,11 +853,11 @@ export interface RepeatDialogProps {
 
 /** Asks before calls that may have changed something are made a second time; it names them with their arguments. */
 export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogProps): ReactNode {
-  const words = useWording().labels.chat;
+  const labels = useWording().labels.chat;
   return (
-    <Dialog title={words.againQuestion} isOpen={isOpen} onClose={onClose}>
-      <p className="text-sm text-agent-muted">{words.againText}</p>
-      <ul aria-label={words.againCalls} className="flex max-h-80 flex-col gap-2 overflow-y-auto">
+    <Dialog title={labels.againQuestion} isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">{labels.againText}</p>
+      <ul aria-label={labels.againCalls} className="flex max-h-80 flex-col gap-2 overflow-y-auto">
         {calls.map(({ key, call }) => (
           <li key={key} className="rounded-md border border-agent-border p-3">
             <p className="mb-1 font-mono text-xs font-medium wrap-anywhere">{call.name}</p>
@@ -775,7 +866,7 @@ export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogP
         ))}
       </ul>
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>{words.againNo}</Button>
+        <Button onClick={onClose}>{labels.againNo}</Button>
         <Button
           variant="danger"
           onClick={() => {
@@ -783,7 +874,7 @@ export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogP
             onRepeat();
           }}
         >
-          {words.again}
+          {labels.again}
         </Button>
       </div>
     </Dialog>
@@ -837,15 +928,15 @@ const FULL = 100;
 /** Tokens and money that were used, those of subagents included; with a budget, how much of it. */
 export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNode {
   const {
-    labels: { cost: words },
+    labels: { cost: labels },
     formatCost,
     formatCount,
   } = useWording();
   const { inputTokens = 0, outputTokens = 0, costMicros } = addUsage(usage.usage, usage.delegated);
   const parts = [
-    words.input(formatCount(inputTokens)),
-    words.output(formatCount(outputTokens)),
-    ...(usage.toolCalls > 0 ? [words.calls(usage.toolCalls, formatCount(usage.toolCalls))] : []),
+    labels.input(formatCount(inputTokens)),
+    labels.output(formatCount(outputTokens)),
+    ...(usage.toolCalls > 0 ? [labels.calls(usage.toolCalls, formatCount(usage.toolCalls))] : []),
     ...(costMicros === undefined ? [] : [formatCost(costMicros)]),
   ];
   const share = shareOf(budget, {
@@ -856,12 +947,12 @@ export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNo
   });
   return (
     <div className={classes("flex flex-col gap-1 text-xs text-agent-muted", className)}>
-      <span aria-label={words.used(parts)}>{parts.join(" · ")}</span>
+      <span aria-label={labels.used(parts)}>{parts.join(" · ")}</span>
       {share !== undefined && (
         <Progress.Root
           value={Math.round(share * FULL)}
           max={FULL}
-          aria-label={words.budget}
+          aria-label={labels.budget}
           className="h-1.5 w-32 overflow-hidden rounded bg-agent-raised"
         >
           <Progress.Indicator

@@ -68,11 +68,11 @@ function OutcomeLine({ outcome }: Pick<Decision, "outcome">): ReactNode {
     formatDuration,
   } = useWording();
   if (outcome === undefined) return <p className="text-xs text-agent-muted">{decisions.noOutcome}</p>;
-  const said = outcome.summary ?? outcome.error ?? "";
+  const summary = outcome.summary ?? outcome.error ?? "";
   return (
     <p className={outcome.success ? "text-agent-success" : "text-agent-danger-text"}>
       <span aria-hidden>{outcome.success ? "✓" : "✕"}</span> {outcome.success ? decisions.worked : decisions.failed}
-      {said !== "" && `: ${said}`}
+      {summary !== "" && `: ${summary}`}
       {outcome.latencyMs !== undefined && (
         <span className="text-xs text-agent-muted"> {formatDuration(outcome.latencyMs)}</span>
       )}

@@ -65,29 +65,9 @@ type Money = (micros: number) => string;
 /** The formats of a language; without one, English with the day before the month. */
 export function formatsOf(locale: string | undefined, units: typeof UNITS): Formats {
   const numbers = locale ?? "en-US";
-  const moments = locale ?? "en-GB";
   const count = new Intl.NumberFormat(numbers);
   const short = new Intl.NumberFormat(numbers, { notation: "compact", maximumFractionDigits: 1 });
   const tenth = new Intl.NumberFormat(numbers, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-  const time = new Intl.DateTimeFormat(moments, { ...CLOCK, fractionalSecondDigits: 3 });
-  const minute = new Intl.DateTimeFormat(moments, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const day = new Intl.DateTimeFormat(moments, DAY);
-  const when = new Intl.DateTimeFormat(moments, { ...CLOCK, ...DAY, weekday: "short" });
-  const [dollars, cents, mills, small, tiny] = [0, 2, 3, 4, 6].map((digits) => {
-    const fraction = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-    const money = new Intl.NumberFormat(numbers, {
-      style: "currency",
-      currency: "USD",
-      useGrouping: false,
-      ...fraction,
-    });
-    return (micros: number): string => money.format(micros / MICROS);
-  }) as [Money, Money, Money, Money, Money];
-  const parts = (seconds: number, large: number, largeName: string, small: number, smallName: string): string => {
-    const rest = Math.floor((seconds % large) / small);
-    const first = `${Math.floor(seconds / large)} ${largeName}`;
-    return rest === 0 ? first : `${first} ${rest} ${smallName}`;
-  };
   const visible = (text: string): string =>
     text
       .split("\n")
@@ -101,39 +81,9 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
       )
       .join("\n");
   return {
-    formatDuration: (ms) => {
-      if (Math.round(ms) < SECOND_MS) return `${Math.round(ms)} ${units.millisecond}`;
-      // Rounded once, and then cut: no unit ever has as many as the next larger one.
-      const tenths = Math.round(ms / 100);
-      if (tenths < MINUTE_S * 10) return `${tenth.format(tenths / 10)} ${units.second}`;
-      const seconds = Math.round(ms / SECOND_MS);
-      if (seconds < HOUR_S) return parts(seconds, MINUTE_S, units.minute, 1, units.second);
-      const minutes = Math.round(seconds / MINUTE_S) * MINUTE_S;
-      if (minutes < DAY_S) return parts(minutes, HOUR_S, units.hour, MINUTE_S, units.minute);
-      return parts(Math.round(seconds / HOUR_S) * HOUR_S, DAY_S, units.day, HOUR_S, units.hour);
-    },
-    formatMoment: (at, nowMs = Date.now()) => {
-      if (Number.isNaN(Date.parse(at))) return at;
-      const [own, clock] = [day.format(Date.parse(at)), time.format(Date.parse(at))];
-      return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
-    },
-    formatClock: (at, nowMs = Date.now()) => {
-      if (Number.isNaN(Date.parse(at))) return at;
-      const [own, clock] = [day.format(Date.parse(at)), minute.format(Date.parse(at))];
-      return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
-    },
-    formatWhen: (at) => {
-      if (Number.isNaN(Date.parse(at))) return at;
-      const text = when.format(Date.parse(at));
-      // In English the first comma, behind the weekday, is left out.
-      return locale === undefined ? text.replace(",", "") : text;
-    },
-    formatCost: (micros) => {
-      if (Math.round(micros) === 0) return dollars(0);
-      if (micros < MICROS_SHOWN) return tiny(micros);
-      if (micros < MICROS_PER_CENT) return small(micros);
-      return micros < MICROS ? mills(micros) : cents(micros);
-    },
+    ...momentFormats(locale),
+    formatDuration: durationFormat(tenth, units),
+    formatCost: costFormat(numbers),
     formatCount: (number) => count.format(number),
     formatShort: (number) => short.format(number).replace(/K$/u, "k"),
     formatBytes: (bytes) => {
@@ -147,6 +97,69 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
       return text === undefined ? "" : visible(text);
     },
     visible,
+  };
+}
+
+function durationFormat(tenth: Intl.NumberFormat, units: typeof UNITS): Formats["formatDuration"] {
+  const parts = (seconds: number, large: number, largeName: string, small: number, smallName: string): string => {
+    const rest = Math.floor((seconds % large) / small);
+    const first = `${Math.floor(seconds / large)} ${largeName}`;
+    return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+  };
+  return (ms) => {
+    if (Math.round(ms) < SECOND_MS) return `${Math.round(ms)} ${units.millisecond}`;
+    // Rounded once, and then cut: no unit ever has as many as the next larger one.
+    const tenths = Math.round(ms / 100);
+    if (tenths < MINUTE_S * 10) return `${tenth.format(tenths / 10)} ${units.second}`;
+    const seconds = Math.round(ms / SECOND_MS);
+    if (seconds < HOUR_S) return parts(seconds, MINUTE_S, units.minute, 1, units.second);
+    const minutes = Math.round(seconds / MINUTE_S) * MINUTE_S;
+    if (minutes < DAY_S) return parts(minutes, HOUR_S, units.hour, MINUTE_S, units.minute);
+    return parts(Math.round(seconds / HOUR_S) * HOUR_S, DAY_S, units.day, HOUR_S, units.hour);
+  };
+}
+
+function momentFormats(locale: string | undefined): Pick<Formats, "formatMoment" | "formatClock" | "formatWhen"> {
+  const moments = locale ?? "en-GB";
+  const time = new Intl.DateTimeFormat(moments, { ...CLOCK, fractionalSecondDigits: 3 });
+  const minute = new Intl.DateTimeFormat(moments, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const day = new Intl.DateTimeFormat(moments, DAY);
+  const when = new Intl.DateTimeFormat(moments, { ...CLOCK, ...DAY, weekday: "short" });
+  const withDay = (clock: Intl.DateTimeFormat, at: string, nowMs: number): string => {
+    const ms = Date.parse(at);
+    if (Number.isNaN(ms)) return at;
+    const own = day.format(ms);
+    return own === day.format(nowMs) ? clock.format(ms) : `${own}, ${clock.format(ms)}`;
+  };
+  return {
+    formatMoment: (at, nowMs = Date.now()) => withDay(time, at, nowMs),
+    formatClock: (at, nowMs = Date.now()) => withDay(minute, at, nowMs),
+    formatWhen: (at) => {
+      if (Number.isNaN(Date.parse(at))) return at;
+      const text = when.format(Date.parse(at));
+      // In English the first comma, behind the weekday, is left out.
+      return locale === undefined ? text.replace(",", "") : text;
+    },
+  };
+}
+
+function costFormat(numbers: string): Formats["formatCost"] {
+  const dollarsWith = (digits: number): Money => {
+    const money = new Intl.NumberFormat(numbers, {
+      style: "currency",
+      currency: "USD",
+      useGrouping: false,
+      minimumFractionDigits: digits,
+      maximumFractionDigits: digits,
+    });
+    return (micros) => money.format(micros / MICROS);
+  };
+  const [dollars, cents, mills, small, tiny] = [0, 2, 3, 4, 6].map(dollarsWith) as [Money, Money, Money, Money, Money];
+  return (micros) => {
+    if (Math.round(micros) === 0) return dollars(0);
+    if (micros < MICROS_SHOWN) return tiny(micros);
+    if (micros < MICROS_PER_CENT) return small(micros);
+    return micros < MICROS ? mills(micros) : cents(micros);
   };
 }
 
@@ -233,8 +246,8 @@ export function cut(text: string, charsMax: number): string {
 
 /** Words of an error as a sentence begins; a name at their front stays as it is. Nothing in them is hidden. */
 export function sentence(text: string): string {
-  const words = undisguised(text);
-  return /^[a-z]+(?:[ ,;:]|$)/u.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words;
+  const plain = undisguised(text);
+  return /^[a-z]+(?:[ ,;:]|$)/u.test(plain) ? plain.charAt(0).toUpperCase() + plain.slice(1) : plain;
 }
 
 const LINE_CHARS_MAX = 120;
@@ -243,8 +256,8 @@ const LINE_CHARS_MAX = 120;
 export function inOneLine(value: unknown, show: Formats["visible"] = visible): string {
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
   const names = isObject ? Object.entries(value) : [];
-  const words = !isObject ? briefly(value) : names.map(([name, one]) => `${name} ${briefly(one)}`).join(", ");
-  return cut(show(words).replace(/\s+/gu, " ").trim(), LINE_CHARS_MAX);
+  const line = !isObject ? briefly(value) : names.map(([name, field]) => `${name} ${briefly(field)}`).join(", ");
+  return cut(show(line).replace(/\s+/gu, " ").trim(), LINE_CHARS_MAX);
 }
 
 function briefly(value: unknown): string {

@@ -82,7 +82,7 @@ export const ENGLISH = {
     resume: "Continue",
     resumeTitle: "Go on after the last finished call; no call that has a result is repeated",
     again: "Ask again",
-    againTitle: (words: string): string => `Say again, in a new run: ${words}`,
+    againTitle: (message: string): string => `Say again, in a new run: ${message}`,
     againQuestion: "Make these calls again?",
     againText:
       "A new run begins from the start. It may make these calls a second time; they were made, or may have been, and that stays.",
@@ -181,7 +181,7 @@ export const ENGLISH = {
     code: "code",
     footnotes: "Footnotes",
     leadsTo: (host: string): string => `[leads to ${host}]`,
-    image: (words: string): string => (words === "" ? "[image]" : `[image: ${words}]`),
+    image: (description: string): string => (description === "" ? "[image]" : `[image: ${description}]`),
   },
   requests: {
     approve: (tool: string): string => `Approve ${tool}?`,
@@ -345,7 +345,7 @@ export const ENGLISH = {
 /** The words of all components. */
 export type Labels = typeof ENGLISH;
 
-type Some<T> = T extends (...given: never[]) => unknown
+type Some<T> = T extends (...args: never[]) => unknown
   ? T
   : T extends object
     ? { readonly [K in keyof T]?: Some<T[K]> | undefined }

@@ -76,8 +76,8 @@ export function hostToShow(address: string, text: string): string | undefined {
   const { host, username, protocol, pathname } = new URL(address);
   const isMail = protocol === "mailto:";
   const own = bare(isMail ? pathname.slice(pathname.lastIndexOf("@") + 1) : host);
-  const named = text.normalize("NFKC").replace(JOINERS, "").replace(DOTS, ".").match(HOSTS) ?? [];
-  const isOther = named.some((one) => bare(one) !== own);
+  const hosts = text.normalize("NFKC").replace(JOINERS, "").replace(DOTS, ".").match(HOSTS) ?? [];
+  const isOther = hosts.some((host) => bare(host) !== own);
   return isOther || username !== "" || own.includes("xn--") ? (isMail ? pathname : host) : undefined;
 }
 
@@ -361,47 +361,47 @@ export function closeTail(text: string): string {
 /** Where the words begin that a mark may span; undefined inside a block of code. */
 function lastWords(text: string): number | undefined {
   let fence: string | undefined;
-  let place = 0;
+  let position = 0;
   let start = 0;
   for (const line of text.split(/(?<=\n)/u)) {
     fence = fenceAfter(line, fence);
-    if (FRESH_LINE.test(line)) start = place;
-    place += line.length;
+    if (FRESH_LINE.test(line)) start = position;
+    position += line.length;
   }
   return fence === undefined ? start : undefined;
 }
 
-function closed(words: string): string {
+function closed(source: string): string {
   const open: Mark[] = [];
   MARK.lastIndex = 0;
-  for (let found = MARK.exec(words); found !== null; found = MARK.exec(words)) {
-    const [mark] = found;
-    const end = found.index + mark.length;
+  for (let match = MARK.exec(source); match !== null; match = MARK.exec(source)) {
+    const [mark] = match;
+    const end = match.index + mark.length;
     if (mark.startsWith("\\")) continue;
     if (mark.startsWith("`")) {
-      const close = endOfCode(words, mark, end);
+      const close = endOfCode(source, mark, end);
       if (close === undefined)
-        return end === words.length ? finish(words.slice(0, found.index), open) : finish(words + mark, open);
+        return end === source.length ? finish(source.slice(0, match.index), open) : finish(source + mark, open);
       MARK.lastIndex = close;
       continue;
     }
     const isLeft = take(
       open,
       { sign: mark.charAt(0), count: mark.length },
-      { before: words.charAt(found.index - 1), after: words.charAt(end) },
+      { before: source.charAt(match.index - 1), after: source.charAt(end) },
     );
     // A mark at the very end has no words yet.
-    if (isLeft && end === words.length) return finish(words.slice(0, found.index), open.slice(0, -1));
+    if (isLeft && end === source.length) return finish(source.slice(0, match.index), open.slice(0, -1));
   }
-  return finish(words, open);
+  return finish(source, open);
 }
 
 /** Behind the end of a piece of code; undefined if it has none. */
-function endOfCode(words: string, mark: string, from: number): number | undefined {
+function endOfCode(source: string, mark: string, from: number): number | undefined {
   const runs = /`+/gu;
   runs.lastIndex = from;
-  for (let found = runs.exec(words); found !== null; found = runs.exec(words))
-    if (found[0] === mark) return runs.lastIndex;
+  for (let match = runs.exec(source); match !== null; match = runs.exec(source))
+    if (match[0] === mark) return runs.lastIndex;
   return undefined;
 }
 
@@ -435,10 +435,10 @@ function canOpen({ sign, count }: Mark, { before, after }: Beside): boolean {
   return !isInside && (after === "" || after.trim() !== "");
 }
 
-function finish(words: string, open: readonly Mark[]): string {
+function finish(source: string, open: readonly Mark[]): string {
   return open.length === 0
-    ? words
-    : words.trimEnd() +
+    ? source
+    : source.trimEnd() +
         open
           .toReversed()
           .map(({ sign, count }) => sign.repeat(count))

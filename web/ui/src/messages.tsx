@@ -68,8 +68,8 @@ const ANNOUNCED_CHARS_MAX = 400;
  */
 export function MessageList(props: MessageListProps): ReactNode {
   const wording = useWording();
-  const words = wording.labels.messages;
-  const { items, empty, onEarlier, label = words.label, virtualFrom = VIRTUAL_FROM, className, ...options } = props;
+  const labels = wording.labels.messages;
+  const { items, empty, onEarlier, label = labels.label, virtualFrom = VIRTUAL_FROM, className, ...options } = props;
   // State and not a ref: the rows inside are ready before a ref of what is around them is.
   const [frame, setFrame] = useState<HTMLDivElement | null>(null);
   const { isAtEnd, toEnd, onScroll } = useStickToEnd(frame, items);
@@ -102,7 +102,7 @@ export function MessageList(props: MessageListProps): ReactNode {
           className={classes(BUTTONS.default, "absolute bottom-3 left-1/2 -translate-x-1/2 shadow")}
           onClick={toEnd}
         >
-          {words.newest}
+          {labels.newest}
         </button>
       )}
       <p className="sr-only" role="status">
@@ -229,24 +229,24 @@ function announcement(items: readonly ChatItem[], wording: Wording): string {
   if (last === undefined) return "";
   if (last.kind === "note") return noteText(last.note, wording);
   if (last.kind === "request") return asks(last.request.prompt);
-  const asked = last.calls.find((view) => view.request !== undefined)?.request;
-  if (asked !== undefined) return asks(asked.prompt);
+  const request = last.calls.find((view) => view.request !== undefined)?.request;
+  if (request !== undefined) return asks(request.prompt);
   return last.isLive || last.message.role === "user" ? "" : cut(last.message.content, ANNOUNCED_CHARS_MAX);
 }
 
 /** A note in words. */
-function noteText(note: Note, { labels: { messages: words }, formatCount }: Wording): string {
+function noteText(note: Note, { labels: { messages: labels }, formatCount }: Wording): string {
   switch (note.kind) {
     case "partial":
       return note.text;
     case "error":
-      return words.error(note);
+      return labels.error(note);
     case "cancelled":
-      return words.cancelled(note.text);
+      return labels.cancelled(note.text);
     case "recovered":
-      return words.recovered(note.keptCount, formatCount(note.keptCount));
+      return labels.recovered(note.keptCount, formatCount(note.keptCount));
     case "compacted":
-      return words.compacted;
+      return labels.compacted;
   }
 }
 
@@ -284,7 +284,7 @@ function Message({
   actions,
 }: RowOptions & { readonly item: MessageItem }): ReactNode {
   const {
-    labels: { messages: words },
+    labels: { messages: labels },
     formatClock,
     formatWhen,
   } = useWording();
@@ -292,7 +292,7 @@ function Message({
   const isUser = message.role === "user";
   return (
     <article
-      aria-label={isUser ? words.byUser : words.byAgent}
+      aria-label={isUser ? labels.byUser : labels.byAgent}
       aria-busy={isLive}
       className={classes("group/row relative flex flex-col", isUser && "items-end")}
     >
@@ -319,7 +319,7 @@ function Message({
           <time dateTime={message.createdAt} title={formatWhen(message.createdAt)}>
             {formatClock(message.createdAt)}
           </time>
-          {message.content !== "" && <CopyButton text={message.content} label={words.copy} />}
+          {message.content !== "" && <CopyButton text={message.content} label={labels.copy} />}
           {actions?.(item)}
         </div>
       )}
@@ -340,7 +340,7 @@ function Calls({
   readonly calls: readonly CallView[];
   readonly parentId?: string;
 }): ReactNode {
-  const words = useWording().labels.calls;
+  const labels = useWording().labels.calls;
   const ids = new Set(calls.map((view) => view.call.id));
   const shown = calls.filter(({ call: { parentCallId } }) =>
     parentId === undefined ? parentCallId === undefined || !ids.has(parentCallId) : parentCallId === parentId,
@@ -352,7 +352,7 @@ function Calls({
       <Fragment key={view.key}>
         <ToolCallRenderer view={view} {...options} />
         {isProgram && (
-          <div role="group" aria-label={words.of(name)} className="ml-3 border-l border-agent-border pl-3">
+          <div role="group" aria-label={labels.of(name)} className="ml-3 border-l border-agent-border pl-3">
             <Calls calls={calls} parentId={id} {...options} />
           </div>
         )}
@@ -398,11 +398,11 @@ function Attachments({ attachments }: { readonly attachments: readonly Attachmen
 }
 
 function Reasoning({ text, isLive }: { readonly text: string; readonly isLive: boolean }): ReactNode {
-  const words = useWording().labels.messages;
+  const labels = useWording().labels.messages;
   return (
     <Collapsible.Root className="mb-2 text-xs text-agent-muted">
       <Collapsible.Trigger className={classes("cursor-pointer rounded underline decoration-dotted", FOCUS)}>
-        {isLive ? words.thinking : words.reasoning}
+        {isLive ? labels.thinking : labels.reasoning}
       </Collapsible.Trigger>
       <Collapsible.Content className="mt-1 border-l-2 border-agent-border pl-3 whitespace-pre-wrap break-words">
         {undisguised(text)}
@@ -413,14 +413,14 @@ function Reasoning({ text, isLive }: { readonly text: string; readonly isLive: b
 
 function NoteRow({ note }: { readonly note: Note }): ReactNode {
   const wording = useWording();
-  const words = wording.labels.messages;
+  const labels = wording.labels.messages;
   const text = noteText(note, wording);
   switch (note.kind) {
     case "partial":
       return (
-        <article aria-label={words.partial} className="text-sm text-agent-text">
+        <article aria-label={labels.partial} className="text-sm text-agent-text">
           <Markdown text={text} />
-          <p className="mt-1 text-xs text-agent-muted">{words.cutOff}</p>
+          <p className="mt-1 text-xs text-agent-muted">{labels.cutOff}</p>
         </article>
       );
     case "error":
@@ -439,7 +439,7 @@ function NoteRow({ note }: { readonly note: Note }): ReactNode {
     case "recovered":
       return (
         <p className="flex flex-wrap items-center gap-2 text-xs text-agent-muted">
-          <Badge tone="info">{words.survived}</Badge>
+          <Badge tone="info">{labels.survived}</Badge>
           {text}
         </p>
       );
@@ -518,14 +518,15 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   const { isDestructive } = useToolCallStatus(view);
   const { call, status, progress, subagent } = view;
   const {
-    labels: { calls: words },
+    labels: { calls: labels },
     formatDuration,
     visible,
   } = useWording();
   const { sign, color } = SHOWN[status];
-  const asked = status === "waiting" ? view.request?.kind : undefined;
+  const requestKind = status === "waiting" ? view.request?.kind : undefined;
   const isUnknown = status === "stopped" && progress?.isUnknown === true;
-  const text = asked !== undefined ? words.waits[asked] : isUnknown ? words.unknown : words.status[status];
+  const text =
+    requestKind !== undefined ? labels.waits[requestKind] : isUnknown ? labels.unknown : labels.status[status];
   const name = subagent === undefined || subagent.name === call.name ? call.name : `${call.name} → ${subagent.name}`;
   return (
     <>
@@ -536,13 +537,13 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
         {sign}
       </span>
       <span className="min-w-0 flex-1 truncate">
-        <span className="font-mono">{name === "" ? words.unnamed : name}</span>{" "}
+        <span className="font-mono">{name === "" ? labels.unnamed : name}</span>{" "}
         <span className="text-xs text-agent-muted">{inOneLine(call.arguments, visible)}</span>
       </span>
       {progress?.answer !== undefined && <Answered answer={progress.answer} />}
       {isDestructive && (
         <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">
-          {labelOf(words.modes, progress?.mode ?? "")}
+          {labelOf(labels.modes, progress?.mode ?? "")}
         </span>
       )}
       <span className={classes("text-xs", color)}>{text}</span>
@@ -566,30 +567,34 @@ function Answered({ answer: { outcome, isChanged, by } }: { readonly answer: Cal
 function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: boolean }): ReactNode {
   const { call, inputText, progress, result, subagent } = view;
   const {
-    labels: { calls: words },
+    labels: { calls: labels },
     formatWhen,
     visible,
   } = useWording();
   const answer = progress?.answer;
   return (
     <>
-      {!isAsked && <CodeView title={words.arguments} text={inputText ?? formatValue(call.arguments)} />}
+      {!isAsked && <CodeView title={labels.arguments} text={inputText ?? formatValue(call.arguments)} />}
       {answer !== undefined && (
         <p className="text-xs text-agent-muted">
-          {words.answeredAt(formatWhen(answer.at), answer.text === undefined ? undefined : visible(answer.text))}
+          {labels.answeredAt(formatWhen(answer.at), answer.text === undefined ? undefined : visible(answer.text))}
         </p>
       )}
-      {progress?.partial !== undefined && <CodeView title={words.partial} text={formatValue(progress.partial)} />}
+      {progress?.partial !== undefined && <CodeView title={labels.partial} text={formatValue(progress.partial)} />}
       {result !== undefined && (
         <CodeView
           title={
-            result.toolResult?.success === true ? words.result : view.status === "stopped" ? words.stopped : words.error
+            result.toolResult?.success === true
+              ? labels.result
+              : view.status === "stopped"
+                ? labels.stopped
+                : labels.error
           }
           text={result.content}
         />
       )}
       {subagent?.childSessionId !== undefined && (
-        <p className="text-xs text-agent-muted">{words.session(subagent.childSessionId)}</p>
+        <p className="text-xs text-agent-muted">{labels.session(subagent.childSessionId)}</p>
       )}
     </>
   );
@@ -665,16 +670,16 @@ export function planOf({ subagents }: Conversation): readonly PlanStep[] {
 export function OrchestrationPlanCard({ steps, title, className }: OrchestrationPlanCardProps): ReactNode {
   const id = useId();
   const {
-    labels: { plan: words },
+    labels: { plan: labels },
     formatCount,
   } = useWording();
   const doneCount = steps.filter(({ status }) => status === "completed").length;
   return (
     <div role="group" aria-labelledby={id} className={classes(CARD, "p-3 text-sm", className)}>
       <p id={id} className="mb-2 font-semibold">
-        {title ?? words.title}{" "}
+        {title ?? labels.title}{" "}
         <span className="font-normal text-agent-muted">
-          {words.done(formatCount(doneCount), formatCount(steps.length))}
+          {labels.done(formatCount(doneCount), formatCount(steps.length))}
         </span>
       </p>
       <ol className="flex flex-col gap-1">
@@ -686,7 +691,7 @@ export function OrchestrationPlanCard({ steps, title, className }: Orchestration
                 {sign}
               </span>
               <span className="min-w-0">
-                {step.title} <span className="text-xs text-agent-muted">{words.status[step.status]}</span>
+                {step.title} <span className="text-xs text-agent-muted">{labels.status[step.status]}</span>
                 {step.detail !== undefined && step.detail !== "" && (
                   <span className="line-clamp-2 block text-xs text-agent-muted">{step.detail}</span>
                 )}

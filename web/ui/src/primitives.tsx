@@ -259,9 +259,9 @@ interface Grammar {
   readonly isLoose: boolean;
 }
 
-function grammar(comment: string, strings: string, words: string, isLoose = false): Grammar {
+function grammar(comment: string, strings: string, keywords: string, isLoose = false): Grammar {
   const find = `(${comment})|(${strings})|(?<![\\w$.])(\\d[\\d_]*(?:\\.\\d+)?(?:e[+-]?\\d+)?)(?![\\w])|([A-Za-z_$][\\w$]*)`;
-  return { find: new RegExp(find, "gu"), words: new Set(words.split(" ")), isLoose };
+  return { find: new RegExp(find, "gu"), words: new Set(keywords.split(" ")), isLoose };
 }
 
 const NEVER = "(?!)";
@@ -287,13 +287,13 @@ export type Token = readonly [text: string, kind: Kind | undefined];
 
 /** The pieces of a text in a language, in order: joined they are the text. Unknown languages are one piece. */
 export function tokensOf(text: string, language: string | undefined): readonly Token[] {
-  const found = GRAMMARS.get(language?.toLowerCase() ?? "");
-  if (found === undefined) return [[text, undefined]];
+  const grammarOfLanguage = GRAMMARS.get(language?.toLowerCase() ?? "");
+  if (grammarOfLanguage === undefined) return [[text, undefined]];
   const tokens: Token[] = [];
   let end = 0;
-  for (const match of text.matchAll(found.find)) {
+  for (const match of text.matchAll(grammarOfLanguage.find)) {
     const [all, comment, string, number, word = ""] = match;
-    const isWord = found.words.has(found.isLoose ? word.toLowerCase() : word);
+    const isWord = grammarOfLanguage.words.has(grammarOfLanguage.isLoose ? word.toLowerCase() : word);
     const kind =
       comment !== undefined
         ? "comment"

@@ -75,40 +75,40 @@ const SUPPLY = "supply";
  * It shows the call, what is known about it, and what each answer does and risks.
  */
 export function InterruptedCard(props: RequestCardProps): ReactNode {
-  const { requests: words } = useWording().labels;
-  const { request, known = {}, pill } = props;
+  const { requests: labels } = useWording().labels;
+  const { request, known: facts = {}, pill } = props;
   const { state, send, nowMs } = useAnswer(props);
   const [isSupplying, setIsSupplying] = useState(false);
   const [result, setResult] = useState("");
   const tool = actionName(request.action);
   const box = pill === undefined ? BOX : CARD_BOX;
-  const options = (request.options ?? []).toSorted((one, other) => rankOf(one) - rankOf(other));
+  const options = (request.options ?? []).toSorted((option, other) => rankOf(option) - rankOf(other));
   return (
-    <Frame {...props} title={words.happened(tool)} words={request.prompt} state={state}>
+    <Frame {...props} title={labels.happened(tool)} words={request.prompt} state={state}>
       <div className="grid gap-3 @lg:grid-cols-2">
-        <Part title={words.call} className={box}>
-          <Fields value={request.action.input} label={words.argumentsOf(tool)} />
+        <Part title={labels.call} className={box}>
+          <Fields value={request.action.input} label={labels.argumentsOf(tool)} />
         </Part>
-        <Part title={words.known} className={box}>
-          <Known known={known} nowMs={nowMs} />
+        <Part title={labels.known} className={box}>
+          <Known known={facts} nowMs={nowMs} />
         </Part>
       </div>
       <ul
-        aria-label={words.answers}
+        aria-label={labels.answers}
         className={classes("grid gap-3", options.length === 4 ? "@2xl:grid-cols-2" : "@2xl:grid-cols-3")}
       >
         {options.map((option) => {
-          const action = words.recoveryAction(option);
+          const action = labels.recoveryAction(option);
           const isOpen = option.id === SUPPLY && isSupplying;
           // A call that ended its process more than once is not one to run again without a thought.
-          const isMain = option.id === RETRY && (known.attempt ?? 1) === 1 && !isSupplying;
+          const isMain = option.id === RETRY && (facts.attempt ?? 1) === 1 && !isSupplying;
           return (
             <li key={option.id} className={classes(box, "flex flex-col gap-2")}>
-              <p className="text-sm font-semibold">{words.recoveryTitle(option)}</p>
-              <p className="text-sm text-agent-muted">{words.about(option)}</p>
+              <p className="text-sm font-semibold">{labels.recoveryTitle(option)}</p>
+              <p className="text-sm text-agent-muted">{labels.about(option)}</p>
               {isOpen && (
                 <Words
-                  label={words.supply}
+                  label={labels.supply}
                   value={result}
                   onChange={setResult}
                   isDisabled={state.isDone}
@@ -136,37 +136,37 @@ export function InterruptedCard(props: RequestCardProps): ReactNode {
   );
 }
 
-function Known({ known, nowMs }: { readonly known: KnownCall; readonly nowMs: number }): ReactNode {
+function Known({ known: facts, nowMs }: { readonly known: KnownCall; readonly nowMs: number }): ReactNode {
   const {
-    labels: { requests: words },
+    labels: { requests: labels },
     formatMoment,
     formatDuration,
     formatCount,
   } = useWording();
-  const { startedAt, attempt, idempotencyKey, answer } = known;
+  const { startedAt, attempt, idempotencyKey, answer } = facts;
   const minutes = Math.floor((nowMs - Date.parse(startedAt ?? "")) / MINUTE_MS);
   return (
     <Facts
       facts={[
         [
-          words.begun,
+          labels.begun,
           startedAt === undefined ? (
-            words.unknown
+            labels.unknown
           ) : (
             <time dateTime={startedAt}>
-              {words.begunAt(
+              {labels.begunAt(
                 formatMoment(startedAt, nowMs),
                 minutes < 1 ? undefined : formatDuration(minutes * MINUTE_MS),
               )}
             </time>
           ),
         ],
-        [words.attempt, attempt === undefined ? words.unknown : formatCount(attempt)],
-        [words.key, <code key="key">{idempotencyKey ?? words.unknown}</code>],
+        [labels.attempt, attempt === undefined ? labels.unknown : formatCount(attempt)],
+        [labels.key, <code key="key">{idempotencyKey ?? labels.unknown}</code>],
         ...(answer?.outcome === "approved"
-          ? [[words.approvedBy, words.approvedAt(answer.by, formatMoment(answer.at, nowMs))] as const]
+          ? [[labels.approvedBy, labels.approvedAt(answer.by, formatMoment(answer.at, nowMs))] as const]
           : []),
-        [words.result, words.noResult],
+        [labels.result, labels.noResult],
       ]}
     />
   );
@@ -258,13 +258,13 @@ export interface ArgumentDraft {
 
 /** A draft of changed arguments, for a call with named arguments. */
 export function useArgumentDraft(input: JsonValue): ArgumentDraft {
-  const given = useMemo(() => (isObject(input) ? input : {}), [input]);
+  const proposed = useMemo(() => (isObject(input) ? input : {}), [input]);
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>();
-  const read = useMemo(() => readDraft(given, texts), [given, texts]);
+  const read = useMemo(() => readDraft(proposed, texts), [proposed, texts]);
   return {
     isOpen: texts !== undefined,
     open: () => {
-      setTexts(new Map(Object.entries(given).map(([name, value]) => [name, draftOf(value)])));
+      setTexts(new Map(Object.entries(proposed).map(([name, value]) => [name, draftOf(value)])));
     },
     close: () => {
       setTexts(undefined);
@@ -286,20 +286,20 @@ function draftOf(value: JsonValue | undefined): string {
 }
 
 function readDraft(
-  given: JsonObject,
+  proposed: JsonObject,
   texts: ReadonlyMap<string, string> | undefined,
 ): Pick<ArgumentDraft, "changed" | "unreadable"> {
-  const found = new Map<string, JsonValue>();
+  const values = new Map<string, JsonValue>();
   const unreadable: string[] = [];
   for (const [name, text] of texts ?? []) {
     // A text stays a text, written without quotes: "12" in place of a name is no number.
-    const isText = typeof given[name] === "string";
+    const isText = typeof proposed[name] === "string";
     const value = isText ? text : parsed(text);
     if (value === undefined) unreadable.push(name);
-    else found.set(name, value);
+    else values.set(name, value);
   }
-  const changed = Object.fromEntries(found);
-  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(changed, given);
+  const changed = Object.fromEntries(values);
+  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(changed, proposed);
   return { changed: isChanged ? changed : undefined, unreadable };
 }
 
@@ -398,7 +398,7 @@ export function effectOf(option: InputOption, isChanged = false): string {
  * not count. They may be changed first; the answer then carries the changed ones too.
  */
 export function ApprovalCard(props: RequestCardProps): ReactNode {
-  const words = useWording().labels.requests;
+  const labels = useWording().labels.requests;
   const { request } = props;
   const { state, send } = useAnswer(props);
   const [reason, setReason] = useState("");
@@ -407,16 +407,16 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
   const options = (request.options ?? APPROVAL_OPTIONS).filter(({ id }) => !draft.isOpen || id !== "approve_session");
   const tool = actionName(action);
   return (
-    <Frame {...props} title={words.approve(tool)} words={wordsOf(request)} state={state}>
+    <Frame {...props} title={labels.approve(tool)} words={wordsOf(request)} state={state}>
       <div className="rounded-lg bg-agent-surface px-3 py-2">
         <div className="flex items-center justify-between text-xs font-semibold text-agent-muted">
-          <span>{words.arguments}</span>
+          <span>{labels.arguments}</span>
           <EditButton input={action.input} draft={draft} isDisabled={state.isDone} />
         </div>
-        <Arguments input={action.input} draft={draft} label={words.argumentsOf(tool)} isDisabled={state.isDone} />
+        <Arguments input={action.input} draft={draft} label={labels.argumentsOf(tool)} isDisabled={state.isDone} />
       </div>
       {request.allowFreeform === true && (
-        <Words label={words.reason} value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
+        <Words label={labels.reason} value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
       )}
       <div className="flex flex-wrap gap-2">
         {options.map((option) => (
@@ -425,7 +425,7 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
             type="button"
             className={BUTTONS[option.style ?? "default"]}
             disabled={state.isDone || (option.id === "approve" && draft.unreadable.length > 0)}
-            title={words.effect(option, draft.changed !== undefined)}
+            title={labels.effect(option, draft.changed !== undefined)}
             onClick={() => {
               send({
                 optionId: option.id,
@@ -434,7 +434,7 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
               });
             }}
           >
-            {option.id === "approve" && draft.changed !== undefined ? words.approveChanged : words.option(option)}
+            {option.id === "approve" && draft.changed !== undefined ? labels.approveChanged : labels.option(option)}
           </button>
         ))}
       </div>
@@ -450,9 +450,9 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
 export function wordsOf({ prompt, action }: InputRequest): string {
   const end = prompt.indexOf("\n");
   const isTwice = end !== -1 && isSame(readBack(prompt.slice(end + 1)), action.input);
-  const words = isTwice ? prompt.slice(0, end) : prompt;
+  const question = isTwice ? prompt.slice(0, end) : prompt;
   const title = `Run ${actionName(action)}? `;
-  return undisguised(words.startsWith(title) ? words.slice(title.length) : words);
+  return undisguised(question.startsWith(title) ? question.slice(title.length) : question);
 }
 
 /** Arguments as they stand in the words of a request, with blanks and characters that were made visible. */
@@ -461,8 +461,8 @@ function readBack(text: string): JsonValue | undefined {
     .replace(/\\\[([\d,]+) spaces\]/gu, (_, count: string) =>
       " ".repeat(Math.min(Number(count.replaceAll(",", "")), text.length)),
     )
-    .replace(/\\U([0-9a-f]{8})/gu, (found, code: string) =>
-      parseInt(code, 16) <= 0x10ffff ? String.fromCodePoint(parseInt(code, 16)) : found,
+    .replace(/\\U([0-9a-f]{8})/gu, (escape, code: string) =>
+      parseInt(code, 16) <= 0x10ffff ? String.fromCodePoint(parseInt(code, 16)) : escape,
     );
   try {
     return JSON.parse(plain) as JsonValue;
@@ -483,14 +483,14 @@ function sorted(value: JsonValue): JsonValue {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
-      .toSorted(([one], [other]) => (one < other ? -1 : 1))
+      .toSorted(([left], [other]) => (left < other ? -1 : 1))
       .map(([name, inner]) => [name, sorted(inner)]),
   );
 }
 
 /** Asks a question: options to pick from, words, or both. */
 export function QuestionCard(props: RequestCardProps): ReactNode {
-  const words = useWording().labels.requests;
+  const labels = useWording().labels.requests;
   const { request } = props;
   const { state, send } = useAnswer(props);
   const [optionId, setOptionId] = useState("");
@@ -499,7 +499,7 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
   const takesWords = request.allowFreeform === true || request.display === "text" || options.length === 0;
   const isEmpty = optionId === "" && text.trim() === "";
   return (
-    <Frame {...props} title={words.question} words={<Markdown text={request.prompt} />} state={state}>
+    <Frame {...props} title={labels.question} words={<Markdown text={request.prompt} />} state={state}>
       <form
         className="flex flex-col gap-3"
         onSubmit={(event) => {
@@ -512,11 +512,11 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
           <Options options={options} value={optionId} onChange={setOptionId} isDisabled={state.isDone} />
         )}
         {takesWords && (
-          <Words label={words.yourAnswer} value={text} onChange={setText} isDisabled={state.isDone} rows={2} />
+          <Words label={labels.yourAnswer} value={text} onChange={setText} isDisabled={state.isDone} rows={2} />
         )}
         <div>
           <button type="submit" className={BUTTONS.primary} disabled={state.isDone || isEmpty}>
-            {words.answer}
+            {labels.answer}
           </button>
         </div>
       </form>
@@ -538,9 +538,9 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 
 /** The moment: the given one, or else that of the machine, again and again. */
-function useNow(given: number | undefined): number {
+function useNow(fixedMs: number | undefined): number {
   const [now, setNow] = useState(Date.now);
-  const isGiven = given !== undefined;
+  const isGiven = fixedMs !== undefined;
   useEffect(() => {
     if (isGiven) return;
     const timer = setInterval(() => {
@@ -550,25 +550,25 @@ function useNow(given: number | undefined): number {
       clearInterval(timer);
     };
   }, [isGiven]);
-  return given ?? now;
+  return fixedMs ?? now;
 }
 
-function useAnswer({ request, onAnswer, nowMs: given, reconnects = 0 }: RequestCardProps): {
+function useAnswer({ request, onAnswer, nowMs: fixedMs, reconnects = 0 }: RequestCardProps): {
   readonly state: AnswerState;
-  readonly send: (given: Given) => void;
+  readonly send: (answer: Given) => void;
   readonly nowMs: number;
 } {
   const { labels } = useWording();
-  const nowMs = useNow(given);
+  const nowMs = useNow(fixedMs);
   const { requestId, argumentsHash, expiresAt } = request;
   const [isSent, setIsSent] = useState(false);
   const [error, setError] = useErrorUntil(reconnects);
   const isExpired = expiresAt !== undefined && Date.parse(expiresAt) <= nowMs;
-  const send = (given: Given): void => {
+  const send = (answer: Given): void => {
     setIsSent(true);
     setError(undefined);
     const response = Object.fromEntries(
-      Object.entries({ requestId, argumentsHash, ...given }).filter(([, value]) => value !== undefined),
+      Object.entries({ requestId, argumentsHash, ...answer }).filter(([, value]) => value !== undefined),
     ) as InputResponse;
     Promise.resolve(onAnswer(response)).catch((failure: unknown) => {
       setIsSent(false);
@@ -589,7 +589,7 @@ interface FrameProps extends Pick<RequestCardProps, "request" | "isBare" | "pill
   readonly children: ReactNode;
 }
 
-function Frame({ request, title, words, state, isBare = false, pill, children }: FrameProps): ReactNode {
+function Frame({ request, title, words: subtitle, state, isBare = false, pill, children }: FrameProps): ReactNode {
   const id = useId();
   const frame = useRef<HTMLDivElement>(null);
   const {
@@ -630,17 +630,17 @@ function Frame({ request, title, words, state, isBare = false, pill, children }:
           {title}
         </p>
       </div>
-      {typeof words === "string" ? (
+      {typeof subtitle === "string" ? (
         <p
           className={classes(
             "whitespace-pre-wrap break-words text-sm empty:hidden",
             pill !== undefined && "text-agent-muted",
           )}
         >
-          {words}
+          {subtitle}
         </p>
       ) : (
-        <div className="text-sm">{words}</div>
+        <div className="text-sm">{subtitle}</div>
       )}
       {children}
       {request.expiresAt !== undefined && !state.isExpired && (
@@ -701,14 +701,14 @@ function Options({
   isDisabled,
 }: FieldProps & { readonly options: readonly InputOption[] }): ReactNode {
   const id = useId();
-  const words = useWording().labels.requests;
+  const labels = useWording().labels.requests;
   return (
     <RadioGroup.Root
       className="flex flex-col gap-2"
       value={value}
       onValueChange={onChange}
       disabled={isDisabled}
-      aria-label={words.answers}
+      aria-label={labels.answers}
     >
       {options.map((option) => (
         <div key={option.id} className="flex items-start gap-2 text-sm">
@@ -723,9 +723,9 @@ function Options({
             <RadioGroup.Indicator className="size-2.5 rounded-full bg-agent-accent" />
           </RadioGroup.Item>
           <label htmlFor={`${id}-${option.id}`}>
-            {undisguised(words.option(option))}
+            {undisguised(labels.option(option))}
             {option.description !== undefined && (
-              <span className="block text-xs text-agent-muted">{undisguised(words.about(option))}</span>
+              <span className="block text-xs text-agent-muted">{undisguised(labels.about(option))}</span>
             )}
           </label>
         </div>
@@ -755,14 +755,18 @@ const POLL_MS = 5_000;
 const NONE: readonly Approval[] = [];
 
 /** The requests that wait for a person, in one session or in all. */
-export function useApprovals({ transport: given, sessionId, pollMs = POLL_MS }: ApprovalsOptions = {}): Approvals {
-  const transport = useTransport(given);
+export function useApprovals({
+  transport: ownTransport,
+  sessionId,
+  pollMs = POLL_MS,
+}: ApprovalsOptions = {}): Approvals {
+  const transport = useTransport(ownTransport);
   const load = useMemo(
     () => (sessionId === undefined ? (signal: AbortSignal) => transport.approvals({ signal }) : undefined),
     [transport, sessionId],
   );
   const everywhere = useAsync(load, pollMs);
-  const { conversation, error } = useSession(sessionId, { transport: given });
+  const { conversation, error } = useSession(sessionId, { transport: ownTransport });
   const { requests, runId } = conversation.chat;
   const here = useMemo(
     () => (sessionId === undefined ? NONE : [...requests.values()].map((request) => ({ request, sessionId, runId }))),

@@ -184,8 +184,8 @@ export class JournalStore {
     this.onFlushed?.();
     if (pending.length === 0) return;
     this.cursor = pending.at(-1)?.cursor ?? this.cursor;
-    const given = pending.map(({ event }) => event);
-    const events = isFirst ? fromPageStart(given) : given;
+    const waiting = pending.map(({ event }) => event);
+    const events = isFirst ? fromPageStart(waiting) : waiting;
     const seq = this.view.records.at(-1)?.seq ?? 0;
     const first = isFirst ? events[0] : undefined;
     const before = first === undefined ? this.view.conversation : conversationFrom(first);
@@ -225,9 +225,9 @@ export class JournalStore {
   };
 
   private async readBefore(watch: WatchOptions): Promise<void> {
-    const found: Event[] = [];
-    for await (const { event } of this.open(watch)) if (isBefore(event, watch.before)) found.push(event);
-    const records = [...fromPageStart(found), ...this.view.records];
+    const events: Event[] = [];
+    for await (const { event } of this.open(watch)) if (isBefore(event, watch.before)) events.push(event);
+    const records = [...fromPageStart(events), ...this.view.records];
     const first = records[0];
     if (first === undefined) return;
     // Folded anew: what a record means depends on those before it.
@@ -312,9 +312,9 @@ export function useTransport(transport?: Transport): Transport {
 
 function scopeOf(transport: Transport): Scope {
   const stores = new Map<string, JournalStore>();
-  const kept = (key: string, make: () => JournalStore): JournalStore => {
-    const known = stores.get(key);
-    if (known !== undefined) return known;
+  const storeOf = (key: string, make: () => JournalStore): JournalStore => {
+    const existing = stores.get(key);
+    if (existing !== undefined) return existing;
     forget(stores);
     const store = make();
     stores.set(key, store);
@@ -323,9 +323,9 @@ function scopeOf(transport: Transport): Scope {
   return {
     transport,
     store: (sessionId) =>
-      kept(`session ${sessionId}`, () => new JournalStore((watch) => transport.events(sessionId, watch))),
+      storeOf(`session ${sessionId}`, () => new JournalStore((watch) => transport.events(sessionId, watch))),
     runStore: (runId) =>
-      kept(
+      storeOf(
         `run ${runId}`,
         () => new JournalStore((watch) => transport.runEvents?.(runId, watch) ?? NO_EVENTS, scheduleSoon, false),
       ),
@@ -366,15 +366,15 @@ const NO_ROWS = (): Promise<readonly ChatItem[]> => Promise.resolve([]);
 export function useSession(sessionId: string | undefined, options: SessionOptions = {}): SessionPages {
   const { transport, isWhole = false } = options;
   const store = useScope(transport);
-  const found = sessionId === undefined ? undefined : store.store(sessionId);
-  const getView = found?.getView ?? (() => EMPTY_VIEW);
-  const view = useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
+  const journal = sessionId === undefined ? undefined : store.store(sessionId);
+  const getView = journal?.getView ?? (() => EMPTY_VIEW);
+  const view = useSyncExternalStore(journal?.subscribe ?? NOTHING, getView, getView);
   const { hasEarlier } = view;
   useEffect(() => {
-    if (isWhole && hasEarlier) void found?.loadEarlier(true);
-  }, [isWhole, hasEarlier, found]);
-  const loadEarlier = found?.loadEarlier;
-  const loadRun = found?.loadRun ?? NO_ROWS;
+    if (isWhole && hasEarlier) void journal?.loadEarlier(true);
+  }, [isWhole, hasEarlier, journal]);
+  const loadEarlier = journal?.loadEarlier;
+  const loadRun = journal?.loadRun ?? NO_ROWS;
   return useMemo(() => {
     const { connection, reconnects, error } = view;
     // A reader of all records folds them from the first one: until that is here, there are none.
@@ -395,9 +395,9 @@ export function useRunRecords(
   transport?: Transport,
 ): Pick<SessionView, "records" | "error" | "connection"> {
   const scope = useScope(transport);
-  const found = runId === undefined ? undefined : scope.runStore(runId);
-  const getView = found?.getView ?? (() => EMPTY_VIEW);
-  return useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
+  const journal = runId === undefined ? undefined : scope.runStore(runId);
+  const getView = journal?.getView ?? (() => EMPTY_VIEW);
+  return useSyncExternalStore(journal?.subscribe ?? NOTHING, getView, getView);
 }
 
 /** The sessions, and the one that is open. */

@@ -29,13 +29,13 @@ const TONES: Readonly<Record<string, Tone>> = {
 
 /** Sessions, the newest first, with where each of them is. Give its choice to a chat as `sessionId`: that survives a reload. */
 export function SessionList({
-  transport: given,
+  transport: ownTransport,
   current,
   onSelect,
   pollMs = POLL_MS,
   className,
 }: SessionListProps): ReactNode {
-  const transport = useTransport(given);
+  const transport = useTransport(ownTransport);
   const { labels, formatClock, formatWhen } = useWording();
   const load = useMemo(() => (signal: AbortSignal) => transport.listSessions({ signal }), [transport]);
   const { data, error } = useAsync(load, pollMs);

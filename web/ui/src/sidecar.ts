@@ -116,8 +116,8 @@ class SidecarTransport implements Transport {
 
   run(runId: string): Promise<RunFacts> {
     for (const talk of this.talks.values()) {
-      const found = talk.facts(runId);
-      if (found !== undefined) return Promise.resolve(found);
+      const facts = talk.facts(runId);
+      if (facts !== undefined) return Promise.resolve(facts);
     }
     return Promise.reject(
       new Unsupported("this run was not started through this transport; the sidecar describes no other runs"),
@@ -133,8 +133,8 @@ class SidecarTransport implements Transport {
   }
 
   private talk(sessionId: string): Talk {
-    const known = this.talks.get(sessionId);
-    if (known !== undefined) return known;
+    const existing = this.talks.get(sessionId);
+    if (existing !== undefined) return existing;
     const talk = new Talk(sessionId, this.options.now ?? Date.now);
     this.talks.set(sessionId, talk);
     return talk;
@@ -232,8 +232,8 @@ class Talk {
     event("run.failed", { runId, error });
   }
 
-  private add(given: Event): void {
-    const event = this.numbered(given);
+  private add(raw: Event): void {
+    const event = this.numbered(raw);
     this.state = reduceConversation(this.state, [event]);
     const item = { event, cursor: String(this.items.length + 1) };
     this.items.push(item);

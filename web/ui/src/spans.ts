@@ -58,8 +58,8 @@ export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatDurati
  * began it. A span without its parent stands at the top. `wording` is English when absent.
  */
 export function traceShape(traces: readonly TraceInfo[], nowMs?: number, wording: SpanWording = WORDING): TraceShape {
-  const known = nowMs === undefined ? SHAPES.get(traces)?.get(wording) : undefined;
-  if (known !== undefined) return known;
+  const cached = nowMs === undefined ? SHAPES.get(traces)?.get(wording) : undefined;
+  if (cached !== undefined) return cached;
   const shape = makeShape(traces, nowMs, wording);
   if (nowMs === undefined) SHAPES.set(traces, new WeakMap([[wording, shape]]));
   return shape;
@@ -115,9 +115,9 @@ class Maker {
   private run(info: TraceInfo): readonly TraceNode[] {
     const { spans } = info;
     const runId = runIdOf(info);
-    const kept = new Map(spans.map((span) => [span.spanId, span]));
+    const byId = new Map(spans.map((span) => [span.spanId, span]));
     const home = (span: TraceSpan): string => {
-      const parent = span.parentId === undefined ? undefined : kept.get(span.parentId);
+      const parent = span.parentId === undefined ? undefined : byId.get(span.parentId);
       if (parent === undefined) return "";
       return parent.name === "turn" ? home(parent) : parent.spanId;
     };
@@ -134,10 +134,10 @@ class Maker {
       else list.push(span);
     }
     const make = (span: TraceSpan): TraceNode => {
-      const asked = approvals.get(text(span.attrs?.["callId"]) ?? "");
+      const approval = approvals.get(text(span.attrs?.["callId"]) ?? "");
       // A call of a subagent may have the same id.
-      const isOfCall = asked !== span && asked?.attrs?.["toolName"] === span.attrs?.["toolName"];
-      return this.node(span, runId, (below.get(span.spanId) ?? []).map(make), isOfCall ? asked : undefined);
+      const isOfCall = approval !== span && approval?.attrs?.["toolName"] === span.attrs?.["toolName"];
+      return this.node(span, runId, (below.get(span.spanId) ?? []).map(make), isOfCall ? approval : undefined);
     };
     return byStart((below.get("") ?? []).map(make));
   }
@@ -219,8 +219,8 @@ class Node implements TraceNode {
     ]
       .filter((part) => part !== "")
       .join(" · ");
-    const words = `${name} ${about} ${states[this.status]} ${kinds[this.kind]}`.toLowerCase();
-    return (this.told = { name, about, words });
+    const searchText = `${name} ${about} ${states[this.status]} ${kinds[this.kind]}`.toLowerCase();
+    return (this.told = { name, about, words: searchText });
   }
 }
 
@@ -237,9 +237,9 @@ function waitIn({ attrs = {} }: TraceSpan): Wait | undefined {
   return { on: text(attrs["waitsOn"]) ?? "", sinceMs: Date.parse(since), until: text(attrs["waitsUntil"]) };
 }
 
-function waitWords({ on, until }: Wait, { labels: { trace: words }, formatMoment }: SpanWording): string {
-  const what = labelOf(words.waitsOn, on);
-  return until === undefined ? words.waitsFor(what) : words.waitsUntil(words.waitsFor(what), formatMoment(until));
+function waitWords({ on, until }: Wait, { labels: { trace: labels }, formatMoment }: SpanWording): string {
+  const what = labelOf(labels.waitsOn, on);
+  return until === undefined ? labels.waitsFor(what) : labels.waitsUntil(labels.waitsFor(what), formatMoment(until));
 }
 
 /** The run that a trace is of. */
@@ -248,7 +248,7 @@ export function runIdOf({ trace, spans }: TraceInfo): string {
 }
 
 function byStart(nodes: readonly TraceNode[]): readonly TraceNode[] {
-  return nodes.length < 2 ? nodes : nodes.toSorted((one, other) => one.startMs - other.startMs);
+  return nodes.length < 2 ? nodes : nodes.toSorted((node, other) => node.startMs - other.startMs);
 }
 
 function kindOf({ name, attrs }: TraceSpan, hasChildren: boolean): SpanKind {
@@ -283,22 +283,24 @@ function isWork({ attrs = {} }: TraceSpan, kind: SpanKind): boolean {
 }
 
 function nameOf({ name, attrs = {} }: TraceSpan, kind: SpanKind, { labels, formatCount }: SpanWording): string {
-  const words = labels.trace;
+  const traceLabels = labels.trace;
   switch (kind) {
     case "agent":
       return text(attrs["name"]) ?? text(attrs["agentId"]) ?? text(attrs["toolName"]) ?? name;
     case "model": {
       const step = count(attrs["stepIndex"]);
-      return words.modelCall(step === undefined ? undefined : formatCount(step + 1));
+      return traceLabels.modelCall(step === undefined ? undefined : formatCount(step + 1));
     }
     case "tool":
     case "code":
       return text(attrs["toolName"]) ?? name.slice(name.indexOf(":") + 1);
     case "wait": {
-      const asked = text(attrs["kind"]) ?? "";
-      const label = Object.hasOwn(words.waits, asked) ? labelOf(words.waits, asked) : words.wait;
+      const inputKind = text(attrs["kind"]) ?? "";
+      const label = Object.hasOwn(traceLabels.waits, inputKind)
+        ? labelOf(traceLabels.waits, inputKind)
+        : traceLabels.wait;
       const tool = text(attrs["toolName"]);
-      return tool === undefined || attrs["kind"] === "question" ? label : words.waitOf(label, tool);
+      return tool === undefined || attrs["kind"] === "question" ? label : traceLabels.waitOf(label, tool);
     }
     case "other":
       return name;
@@ -313,16 +315,16 @@ function aboutOf(
   approval: TraceSpan | undefined,
 ): string {
   const { labels, formatCount } = wording;
-  const words = labels.trace;
+  const traceLabels = labels.trace;
   const parts: (string | undefined)[] = [];
-  const said = text(attrs["message"]) ?? text(attrs["code"]);
+  const message = text(attrs["message"]) ?? text(attrs["code"]);
   const isBad = attrs["code"] !== undefined && attrs["code"] !== "cancelled";
-  if (isBad && said !== undefined) parts.push(withoutClass(said));
+  if (isBad && message !== undefined) parts.push(withoutClass(message));
   switch (kind) {
     case "agent": {
       const steps = children.filter((child) => child.kind === "model").length;
-      parts.push(name === "run" ? text(attrs["modelId"]) : words.subagent);
-      if (steps > 0) parts.push(words.steps(steps, formatCount(steps)));
+      parts.push(name === "run" ? text(attrs["modelId"]) : traceLabels.subagent);
+      if (steps > 0) parts.push(traceLabels.steps(steps, formatCount(steps)));
       parts.push(approvedBy(approval, wording), text(attrs["arguments"]));
       break;
     }
@@ -330,16 +332,18 @@ function aboutOf(
       parts.push(text(attrs["modelId"]), ...usage(attrs, wording));
       break;
     case "code":
-      if (children.length > 0) parts.push(words.calls(children.length, formatCount(children.length)));
+      if (children.length > 0) parts.push(traceLabels.calls(children.length, formatCount(children.length)));
       break;
     case "tool":
       parts.push(text(attrs["arguments"]), approvedBy(approval, wording));
-      parts.push(known(words.modes, attrs["mode"]), attrs["effect"] === "once" ? words.once : undefined);
+      parts.push(known(traceLabels.modes, attrs["mode"]), attrs["effect"] === "once" ? traceLabels.once : undefined);
       break;
     case "wait": {
       const by = text(attrs["responder"]);
-      const outcome = known(words.outcomes, attrs["outcome"]);
-      parts.push([outcome, by === undefined ? undefined : words.by(by)].filter((part) => part !== undefined).join(" "));
+      const outcome = known(traceLabels.outcomes, attrs["outcome"]);
+      parts.push(
+        [outcome, by === undefined ? undefined : traceLabels.by(by)].filter((part) => part !== undefined).join(" "),
+      );
       // The option of an approval says the same as its outcome.
       if (attrs["kind"] !== "approval") parts.push(text(attrs["optionId"]));
       break;
@@ -353,25 +357,25 @@ function aboutOf(
 /** Who approved a call, and how long it waited for that; nothing of a call that was not. */
 function approvedBy(
   approval: TraceSpan | undefined,
-  { labels: { trace: words }, formatDuration }: SpanWording,
+  { labels: { trace: labels }, formatDuration }: SpanWording,
 ): string | undefined {
   const { startAt, endAt, attrs = {} } = approval ?? {};
   if (startAt === undefined || endAt === undefined || attrs["outcome"] !== "approved") return undefined;
-  return words.approvedBy(text(attrs["responder"]), formatDuration(Date.parse(endAt) - Date.parse(startAt)));
+  return labels.approvedBy(text(attrs["responder"]), formatDuration(Date.parse(endAt) - Date.parse(startAt)));
 }
 
 function usage(
   attrs: Readonly<Record<string, JsonValue>>,
-  { labels: { trace: words }, formatCount, formatShort }: SpanWording,
+  { labels: { trace: labels }, formatCount, formatShort }: SpanWording,
 ): (string | undefined)[] {
   const [input, cached, thought] = [attrs["inputTokens"], attrs["cacheReadTokens"], attrs["reasoningTokens"]].map(
     count,
   );
   return [
     cached !== undefined && cached > 0 && input !== undefined && input > 0
-      ? words.cached(formatCount(Math.round((Math.min(cached, input) / input) * 100)))
+      ? labels.cached(formatCount(Math.round((Math.min(cached, input) / input) * 100)))
       : undefined,
-    thought !== undefined && thought > 0 ? words.thinking(formatShort(thought)) : undefined,
+    thought !== undefined && thought > 0 ? labels.thinking(formatShort(thought)) : undefined,
   ];
 }
 
@@ -388,14 +392,14 @@ function count(value: JsonValue | undefined): number | undefined {
 }
 
 function merged(intervals: readonly Interval[]): readonly Interval[] {
-  const sorted = intervals.toSorted(([one], [other]) => one - other);
-  const found: [number, number][] = [];
+  const sorted = intervals.toSorted(([first], [other]) => first - other);
+  const joined: [number, number][] = [];
   for (const [from, to] of sorted) {
-    const last = found.at(-1);
+    const last = joined.at(-1);
     if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], to);
-    else found.push([from, to]);
+    else joined.push([from, to]);
   }
-  return found;
+  return joined;
 }
 
 // The axis.
@@ -418,13 +422,13 @@ export function axisOf({ startMs, endMs, busy }: TraceShape, isFolded: boolean):
   const gapMs = Math.max(workMs * FOLDED_SHARE, FOLDED_MS_MIN);
   // Each piece: where it begins in time and on the axis, and how much of the axis a millisecond takes.
   const pieces: { readonly from: number; readonly place: number; readonly scale: number }[] = [];
-  let [from, place] = [startMs, 0];
+  let [from, offset] = [startMs, 0];
   const add = (to: number, isBusy: boolean): void => {
     const size = to - from;
     if (size <= 0) return;
     const scale = isBusy || size <= gapMs ? 1 : gapMs / size;
-    pieces.push({ from, place, scale });
-    place += size * scale;
+    pieces.push({ from, place: offset, scale });
+    offset += size * scale;
     from = to;
   };
   for (const [begin, end] of busy) {
@@ -440,9 +444,9 @@ export function axisOf({ startMs, endMs, busy }: TraceShape, isFolded: boolean):
       else high = middle - 1;
     }
     const piece = pieces[low];
-    return piece === undefined ? 0 : Math.min(Math.max(piece.place + (ms - piece.from) * piece.scale, 0), place);
+    return piece === undefined ? 0 : Math.min(Math.max(piece.place + (ms - piece.from) * piece.scale, 0), offset);
   };
-  return { wholeMs: Math.max(place, 1), at };
+  return { wholeMs: Math.max(offset, 1), at };
 }
 
 const STEPS = [1, 2, 5] as const;
@@ -451,15 +455,15 @@ const STEPS = [1, 2, 5] as const;
 export function ticksOf(
   fromMs: number,
   toMs: number,
-  wanted: number,
+  tickCount: number,
   name: (ms: number) => string = FORMATS.formatDuration,
 ): readonly (readonly [ms: number, label: string])[] {
-  const rough = Math.max((toMs - fromMs) / wanted, 1);
+  const rough = Math.max((toMs - fromMs) / tickCount, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = (STEPS.find((one) => one * power >= rough) ?? 10) * power;
-  const found: (readonly [number, string])[] = [];
-  for (let ms = Math.ceil(fromMs / step) * step; ms <= toMs; ms += step) found.push([ms, name(ms)]);
-  return found;
+  const step = (STEPS.find((factor) => factor * power >= rough) ?? 10) * power;
+  const ticks: (readonly [number, string])[] = [];
+  for (let ms = Math.ceil(fromMs / step) * step; ms <= toMs; ms += step) ticks.push([ms, name(ms)]);
+  return ticks;
 }
 
 // The rows of a tree that are seen.
@@ -496,32 +500,32 @@ function hasFailed(node: TraceNode): boolean {
 }
 
 /** The words of an error, without the class that a program raised: a row has room for few words. */
-export function withoutClass(told: string): string {
-  return told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, "");
+export function withoutClass(message: string): string {
+  return message.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, "");
 }
 
 /** Whether a node is meant by what was typed. */
 export function isFound(node: TraceNode, find: string): boolean {
-  const wanted = find.trim().toLowerCase();
-  if (wanted === "") return false;
-  return node.words.includes(wanted);
+  const needle = find.trim().toLowerCase();
+  if (needle === "") return false;
+  return node.words.includes(needle);
 }
 
 /** The rows of a tree, top down. With a filter, nodes that fit and those above them, all opened. */
 export function rowsOf(roots: readonly TraceNode[], { closed, find = "", failedOnly = false }: RowFilter): TraceRow[] {
   const isFiltered = find.trim() !== "" || failedOnly;
-  const kept = new Map<TraceNode, boolean>();
+  const keeps = new Map<TraceNode, boolean>();
   const keep = (node: TraceNode): boolean => {
     const fits = (find.trim() === "" || isFound(node, find)) && (!failedOnly || isFailed(node));
     const below = node.children.map(keep);
     const isKept = fits || below.includes(true);
-    kept.set(node, isKept);
+    keeps.set(node, isKept);
     return isKept;
   };
   if (isFiltered) roots.forEach(keep);
   const rows: TraceRow[] = [];
   const add = (node: TraceNode, depth: number, parentAt: number): void => {
-    if (isFiltered && kept.get(node) !== true) return;
+    if (isFiltered && keeps.get(node) !== true) return;
     const isOpen = isFiltered || !closed.has(node.id);
     const at = rows.push({ node, depth, parentAt, isOpen }) - 1;
     if (isOpen) for (const child of node.children) add(child, depth + 1, at);

@@ -1,9 +1,18 @@
 /** A table of any length: sorted by the server, columns that are chosen and resized, rows reached by keys. */
-import { getCoreRowModel, useReactTable, type ColumnDef, type ColumnSizingState } from "@tanstack/react-table";
-import { useVirtualizer } from "@tanstack/react-virtual";
+import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp, Columns3 } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
-import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import {
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+  type RefObject,
+} from "react";
 import { useWording } from "./labels.js";
 import { BUTTONS, classes, FOCUS } from "./styles.js";
 
@@ -70,7 +79,7 @@ const STEP_PX = 16;
 /** The columns that a person chose, also after a reload. */
 export function useColumns(name: string): ColumnLayout {
   const key = `windlass-columns-${name}`;
-  const [kept, setKept] = useState(() => layoutIn(read(key)));
+  const [choice, setKept] = useState(() => layoutIn(read(key)));
   const change = useCallback(
     (next: Partial<Pick<ColumnLayout, "shown" | "widths">>) => {
       setKept((before) => {
@@ -81,13 +90,13 @@ export function useColumns(name: string): ColumnLayout {
     },
     [key],
   );
-  return useMemo(() => ({ ...kept, change }), [kept, change]);
+  return useMemo(() => ({ ...choice, change }), [choice, change]);
 }
 
 function layoutIn(text: string | null): Pick<ColumnLayout, "shown" | "widths"> {
   try {
-    const found: unknown = JSON.parse(text ?? "{}");
-    const { shown, widths } = (found ?? {}) as { shown?: Record<string, boolean>; widths?: Record<string, number> };
+    const stored: unknown = JSON.parse(text ?? "{}");
+    const { shown, widths } = (stored ?? {}) as { shown?: Record<string, boolean>; widths?: Record<string, number> };
     return { shown: { ...shown }, widths: { ...widths } };
   } catch {
     return { shown: {}, widths: {} };
@@ -170,45 +179,50 @@ export function ColumnMenu<T>({
   );
 }
 
+/** A column as it is drawn. */
+interface DrawnColumn<T> {
+  readonly column: TableColumn<T>;
+  readonly widthPx: number;
+  /** Whether a person has set its width: then it takes no share of what is left. */
+  readonly isFixed: boolean;
+}
+
+function drawnColumns<T>(columns: readonly TableColumn<T>[], layout: ColumnLayout, tablePx: number): DrawnColumn<T>[] {
+  return columns
+    .filter((column, at) => at === 0 || (isShown(column, layout) && tablePx >= (column.fromPx ?? 0)))
+    .map((column) => {
+      const width = layout.widths[column.id];
+      return { column, widthPx: clampWidth(width ?? column.width), isFixed: width !== undefined };
+    });
+}
+
+function clampWidth(px: number): number {
+  return Math.min(Math.max(px, WIDTH_MIN), WIDTH_MAX);
+}
+
+/** The style of the grid of head and rows; both are equally wide, also where columns need more room than there is. */
+function gridStyle<T>(columns: readonly DrawnColumn<T>[], hasBoxes: boolean): GridStyle {
+  const tracks = columns.map(({ column: { share }, widthPx, isFixed }) =>
+    share === undefined || isFixed ? `${widthPx}px` : `minmax(${widthPx}px, ${share}fr)`,
+  );
+  const sum = columns.reduce((total, { widthPx }) => total + widthPx, hasBoxes ? 60 : 24);
+  return {
+    minWidth: `max(100%, ${sum}px)`,
+    gridTemplateColumns: [...(hasBoxes ? ["36px"] : []), ...tracks].join(" "),
+  };
+}
+
+interface GridStyle {
+  readonly minWidth: string;
+  readonly gridTemplateColumns: string;
+}
+
 /** A table of which only the rows that are seen are drawn. Arrow keys go from row to row, Enter opens, Space chooses. */
 export function DataTable<T>(props: DataTableProps<T>): ReactNode {
-  const { label, rows, count = rows.length, columns, keyOf, onOpen, opened, sort, onSort, chosen, onChoose } = props;
-  const { onEnd, layout } = props;
-  const words = useWording().labels.table;
+  const { label, rows, count = rows.length, keyOf, onOpen, opened, chosen, onChoose, onEnd } = props;
   const frame = useRef<HTMLDivElement>(null);
-  const widthPx = useWidth(frame);
-  const [current, setCurrent] = useState(0);
-  const wantsFocus = useRef(false);
-  const visible = columns.filter((one, at) => at === 0 || (isShown(one, layout) && widthPx >= (one.fromPx ?? 0)));
-  const definitions = useMemo<ColumnDef<T>[]>(
-    () => visible.map(({ id, width }) => ({ id, size: width, minSize: WIDTH_MIN, maxSize: WIDTH_MAX })),
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- what is seen is named by its ids
-    [visible.map(({ id }) => id).join()],
-  );
-  const columnSizing: ColumnSizingState = { ...layout.widths };
-  const table = useReactTable<T>({
-    data: rows as T[],
-    columns: definitions,
-    state: { columnSizing },
-    getRowId: keyOf,
-    columnResizeMode: "onChange",
-    manualSorting: true,
-    onColumnSizingChange: (next) => {
-      layout.change({ widths: typeof next === "function" ? next(columnSizing) : next });
-    },
-    getCoreRowModel: getCoreRowModel(),
-  });
-  const headers = table.getHeaderGroups()[0]?.headers ?? [];
-  const template = [
-    ...(chosen === undefined ? [] : ["36px"]),
-    ...headers.map((header, at) =>
-      visible[at]?.share !== undefined && layout.widths[header.id] === undefined
-        ? `minmax(${header.getSize()}px, ${visible[at].share}fr)`
-        : `${header.getSize()}px`,
-    ),
-  ].join(" ");
-  // Head and rows are equally wide, also where the columns need more room than there is.
-  const minWidth = `max(100%, ${headers.reduce((sum, header) => sum + header.getSize(), chosen === undefined ? 24 : 60)}px)`;
+  const columns = drawnColumns(props.columns, props.layout, useWidth(frame));
+  const { minWidth, gridTemplateColumns } = gridStyle(columns, chosen !== undefined);
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
@@ -221,43 +235,17 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
   useEffect(() => {
     if (rows.length > 0 && last >= rows.length - NEAR_END) onEnd?.();
   }, [last, rows.length, onEnd]);
-  useEffect(() => {
-    if (!wantsFocus.current) return;
-    const row = frame.current?.querySelector<HTMLElement>(`[data-index="${current}"]`);
-    if (row == null) return;
-    wantsFocus.current = false;
-    row.focus({ preventScroll: true });
-  }, [current, drawn]);
-  const go = (at: number): void => {
-    const next = Math.min(Math.max(at, 0), rows.length - 1);
-    wantsFocus.current = true;
-    setCurrent(next);
-    list.scrollToIndex(next, { align: "auto" });
-  };
-  const choose = (key: string): void => {
+  const choose = (row: T): void => {
+    const key = keyOf(row);
     const next = new Set(chosen);
     if (!next.delete(key)) next.add(key);
     onChoose?.(next);
   };
-  const onKeyDown = (event: KeyboardEvent<HTMLElement>): void => {
-    if (!(event.target as HTMLElement).hasAttribute("data-index")) return;
-    const row = rows[current];
-    const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? 0) / ROW_PX) - 2);
-    const next = {
-      ArrowDown: current + 1,
-      ArrowUp: current - 1,
-      PageDown: current + page,
-      PageUp: current - page,
-      Home: 0,
-      End: rows.length - 1,
-    }[event.key];
-    if (next !== undefined) go(next);
-    else if (event.key === "Enter" && row !== undefined) onOpen(row);
-    else if (event.key === " " && row !== undefined && chosen !== undefined) choose(keyOf(row));
-    else return;
-    event.preventDefault();
-  };
-  const all = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(keyOf(row)));
+  const { current, setCurrent, onKeyDown } = useRowKeys(frame, list, {
+    rows,
+    onOpen,
+    onChoose: chosen === undefined ? undefined : choose,
+  });
   return (
     <div
       ref={frame}
@@ -268,143 +256,292 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
       className="relative min-h-0 flex-1 overflow-auto text-[13px]"
       onKeyDown={onKeyDown}
     >
-      <div
-        role="row"
-        aria-rowindex={1}
-        className="group sticky top-0 z-10 grid items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
-        style={{ minWidth, gridTemplateColumns: template }}
-      >
-        {chosen !== undefined && (
-          <span role="columnheader" className="flex items-center">
-            <input
-              type="checkbox"
-              aria-label={words.chooseAll}
-              checked={all}
-              onChange={() => {
-                onChoose?.(all ? new Set() : new Set(rows.map(keyOf)));
-              }}
-            />
-          </span>
-        )}
-        {headers.map((header, at) => {
-          const column = visible[at];
-          if (column === undefined) return null;
-          const isSorted = sort?.id === column.id;
-          const Arrow = isSorted && sort.isAscending ? ArrowUp : ArrowDown;
-          return (
-            <div
-              key={header.id}
-              role="columnheader"
-              aria-sort={isSorted ? (sort.isAscending ? "ascending" : "descending") : undefined}
-              className={classes(
-                "relative flex h-8 min-w-0 items-center px-2",
-                column.isNumber === true && "justify-end",
-              )}
-            >
-              {column.isSortable === true && onSort !== undefined ? (
-                <button
-                  type="button"
-                  className={classes(
-                    "flex min-w-0 cursor-pointer items-center gap-1 rounded hover:text-agent-text",
-                    FOCUS,
-                  )}
-                  onClick={() => {
-                    onSort({ id: column.id, isAscending: isSorted && !sort.isAscending });
-                  }}
-                >
-                  <span className="truncate">{column.label}</span>
-                  {isSorted && <Arrow aria-hidden size={12} />}
-                </button>
-              ) : (
-                <span className="truncate">{column.label}</span>
-              )}
-              <span
-                role="separator"
-                tabIndex={0}
-                aria-orientation="vertical"
-                aria-label={words.width(column.label)}
-                aria-valuenow={header.getSize()}
-                aria-valuemin={WIDTH_MIN}
-                aria-valuemax={WIDTH_MAX}
-                onMouseDown={header.getResizeHandler()}
-                onTouchStart={header.getResizeHandler()}
-                onKeyDown={(event) => {
-                  const by = { ArrowLeft: -STEP_PX, ArrowRight: STEP_PX }[event.key];
-                  if (by === undefined) return;
-                  event.preventDefault();
-                  event.stopPropagation();
-                  const wide = Math.min(Math.max(header.getSize() + by, WIDTH_MIN), WIDTH_MAX);
-                  layout.change({ widths: { ...layout.widths, [column.id]: wide } });
-                }}
-                className={classes(
-                  "absolute top-1.5 right-0 h-5 w-1.5 cursor-col-resize touch-none rounded border-r border-transparent group-hover:border-agent-border hover:bg-agent-accent/40 pointer-coarse:border-agent-border",
-                  FOCUS,
-                )}
-              />
-            </div>
-          );
-        })}
-      </div>
+      <TableHead table={props} columns={columns} style={{ minWidth, gridTemplateColumns }} />
       <div role="rowgroup" className="relative" style={{ minWidth, height: list.getTotalSize() }}>
         {drawn.map(({ index, key, start }) => {
           const row = rows[index];
           if (row === undefined) return null;
           const name = keyOf(row);
-          const isChosen = chosen?.has(name) ?? false;
           return (
-            <div
+            <TableRow
               key={key}
-              role="row"
-              data-index={index}
-              aria-rowindex={index + 2}
-              aria-selected={chosen === undefined ? undefined : isChosen}
-              aria-current={name === opened ? "true" : undefined}
-              tabIndex={index === Math.min(current, rows.length - 1) ? 0 : -1}
-              className={classes(
-                "absolute top-0 left-0 grid w-full cursor-pointer items-center border-b border-agent-border px-3 hover:bg-agent-surface",
-                (isChosen || name === opened) && "bg-agent-accent-soft",
-                FOCUS,
-                "focus-visible:-outline-offset-2!",
-              )}
-              style={{ transform: `translateY(${start}px)`, height: ROW_PX, gridTemplateColumns: template }}
-              onFocus={() => {
-                setCurrent(index);
-              }}
-              onClick={(event) => {
-                // A link, a box or a marked text inside has its own meaning.
-                const isOwn = (event.target as HTMLElement).closest("a, button, input") !== null;
-                if (!isOwn && getSelection()?.isCollapsed !== false) onOpen(row);
-              }}
-            >
-              {chosen !== undefined && (
-                <span role="gridcell" className="flex items-center">
-                  <input
-                    type="checkbox"
-                    tabIndex={-1}
-                    aria-label={words.choose}
-                    checked={isChosen}
-                    onChange={() => {
-                      choose(name);
-                    }}
-                  />
-                </span>
-              )}
-              {visible.map((column) => (
-                <div
-                  key={column.id}
-                  role="gridcell"
-                  className={classes(
-                    "min-w-0 truncate px-2 *:align-middle has-[[data-status]]:text-clip",
-                    column.isNumber === true && "text-right tabular-nums",
-                  )}
-                >
-                  {column.cell(row)}
-                </div>
-              ))}
-            </div>
+              row={row}
+              index={index}
+              columns={columns}
+              style={{ transform: `translateY(${start}px)`, height: ROW_PX, gridTemplateColumns }}
+              isOpened={name === opened}
+              isChosen={chosen?.has(name)}
+              isCurrent={index === Math.min(current, rows.length - 1)}
+              onFocus={setCurrent}
+              onOpen={onOpen}
+              onChoose={choose}
+            />
           );
         })}
       </div>
+    </div>
+  );
+}
+
+interface RowActions<T> {
+  readonly rows: readonly T[];
+  readonly onOpen: (row: T) => void;
+  readonly onChoose: ((row: T) => void) | undefined;
+}
+
+interface RowKeys {
+  readonly current: number;
+  readonly setCurrent: (index: number) => void;
+  readonly onKeyDown: (event: KeyboardEvent<HTMLElement>) => void;
+}
+
+/** The row that has the focus, and the keys that move it. A row that is not drawn yet gets the focus when it is. */
+function useRowKeys<T>(
+  frame: RefObject<HTMLDivElement | null>,
+  list: Virtualizer<HTMLDivElement, Element>,
+  { rows, onOpen, onChoose }: RowActions<T>,
+): RowKeys {
+  const [current, setCurrent] = useState(0);
+  const wantsFocus = useRef(false);
+  const drawn = list.getVirtualItems();
+  useEffect(() => {
+    if (!wantsFocus.current) return;
+    const row = frame.current?.querySelector<HTMLElement>(`[data-index="${current}"]`);
+    if (row == null) return;
+    wantsFocus.current = false;
+    row.focus({ preventScroll: true });
+  }, [frame, current, drawn]);
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>): void => {
+    if (!(event.target as HTMLElement).hasAttribute("data-index")) return;
+    const row = rows[current];
+    const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? 0) / ROW_PX) - 2);
+    const target = {
+      ArrowDown: current + 1,
+      ArrowUp: current - 1,
+      PageDown: current + page,
+      PageUp: current - page,
+      Home: 0,
+      End: rows.length - 1,
+    }[event.key];
+    if (target !== undefined) {
+      const next = Math.min(Math.max(target, 0), rows.length - 1);
+      wantsFocus.current = true;
+      setCurrent(next);
+      list.scrollToIndex(next, { align: "auto" });
+    } else if (event.key === "Enter" && row !== undefined) onOpen(row);
+    else if (event.key === " " && row !== undefined && onChoose !== undefined) onChoose(row);
+    else return;
+    event.preventDefault();
+  };
+  return { current, setCurrent, onKeyDown };
+}
+
+function TableHead<T>({
+  table: { rows, keyOf, sort, onSort, chosen, onChoose, layout },
+  columns,
+  style,
+}: {
+  readonly table: DataTableProps<T>;
+  readonly columns: readonly DrawnColumn<T>[];
+  readonly style: GridStyle;
+}): ReactNode {
+  const { table: labels } = useWording().labels;
+  const hasAll = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(keyOf(row)));
+  return (
+    <div
+      role="row"
+      aria-rowindex={1}
+      className="group sticky top-0 z-10 grid items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
+      style={style}
+    >
+      {chosen !== undefined && (
+        <span role="columnheader" className="flex items-center">
+          <input
+            type="checkbox"
+            aria-label={labels.chooseAll}
+            checked={hasAll}
+            onChange={() => {
+              onChoose?.(hasAll ? new Set() : new Set(rows.map(keyOf)));
+            }}
+          />
+        </span>
+      )}
+      {columns.map(({ column, widthPx }) => (
+        <ColumnHead
+          key={column.id}
+          column={column}
+          widthPx={widthPx}
+          sort={sort}
+          onSort={onSort}
+          onWidth={(px) => {
+            layout.change({ widths: { ...layout.widths, [column.id]: clampWidth(px) } });
+          }}
+        />
+      ))}
+    </div>
+  );
+}
+
+function ColumnHead<T>({
+  column: { id, label, isNumber, isSortable },
+  widthPx,
+  sort,
+  onSort,
+  onWidth,
+}: Pick<DataTableProps<T>, "sort" | "onSort"> & {
+  readonly column: TableColumn<T>;
+  readonly widthPx: number;
+  readonly onWidth: (px: number) => void;
+}): ReactNode {
+  const isSorted = sort?.id === id;
+  const Arrow = isSorted && sort.isAscending ? ArrowUp : ArrowDown;
+  return (
+    <div
+      role="columnheader"
+      aria-sort={isSorted ? (sort.isAscending ? "ascending" : "descending") : undefined}
+      className={classes("relative flex h-8 min-w-0 items-center px-2", isNumber === true && "justify-end")}
+    >
+      {isSortable === true && onSort !== undefined ? (
+        <button
+          type="button"
+          className={classes("flex min-w-0 cursor-pointer items-center gap-1 rounded hover:text-agent-text", FOCUS)}
+          onClick={() => {
+            onSort({ id, isAscending: isSorted && !sort.isAscending });
+          }}
+        >
+          <span className="truncate">{label}</span>
+          {isSorted && <Arrow aria-hidden size={12} />}
+        </button>
+      ) : (
+        <span className="truncate">{label}</span>
+      )}
+      <WidthHandle label={label} widthPx={widthPx} onWidth={onWidth} />
+    </div>
+  );
+}
+
+/** The edge of a column: dragged, or moved by arrow keys. */
+function WidthHandle({
+  label,
+  widthPx,
+  onWidth,
+}: {
+  readonly label: string;
+  readonly widthPx: number;
+  readonly onWidth: (px: number) => void;
+}): ReactNode {
+  const { table } = useWording().labels;
+  const drag = useRef<{ readonly fromPx: number; readonly widthPx: number }>(undefined);
+  const endDrag = (): void => {
+    drag.current = undefined;
+  };
+  return (
+    <span
+      role="separator"
+      tabIndex={0}
+      aria-orientation="vertical"
+      aria-label={table.width(label)}
+      aria-valuenow={widthPx}
+      aria-valuemin={WIDTH_MIN}
+      aria-valuemax={WIDTH_MAX}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        drag.current = { fromPx: event.clientX, widthPx };
+      }}
+      onPointerMove={(event) => {
+        if (drag.current !== undefined) onWidth(drag.current.widthPx + event.clientX - drag.current.fromPx);
+      }}
+      onPointerUp={endDrag}
+      onPointerCancel={endDrag}
+      onKeyDown={(event) => {
+        const by = { ArrowLeft: -STEP_PX, ArrowRight: STEP_PX }[event.key];
+        if (by === undefined) return;
+        event.preventDefault();
+        event.stopPropagation();
+        onWidth(widthPx + by);
+      }}
+      className={classes(
+        "absolute top-1.5 right-0 h-5 w-1.5 cursor-col-resize touch-none rounded border-r border-transparent group-hover:border-agent-border hover:bg-agent-accent/40 pointer-coarse:border-agent-border",
+        FOCUS,
+      )}
+    />
+  );
+}
+
+function TableRow<T>({
+  row,
+  index,
+  columns,
+  style,
+  isOpened,
+  isChosen,
+  isCurrent,
+  onFocus,
+  onOpen,
+  onChoose,
+}: {
+  readonly row: T;
+  readonly index: number;
+  readonly columns: readonly DrawnColumn<T>[];
+  readonly style: CSSProperties;
+  readonly isOpened: boolean;
+  /** Undefined where rows cannot be chosen. */
+  readonly isChosen: boolean | undefined;
+  readonly isCurrent: boolean;
+  readonly onFocus: (index: number) => void;
+  readonly onOpen: (row: T) => void;
+  readonly onChoose: (row: T) => void;
+}): ReactNode {
+  const { table } = useWording().labels;
+  return (
+    <div
+      role="row"
+      data-index={index}
+      aria-rowindex={index + 2}
+      aria-selected={isChosen}
+      aria-current={isOpened ? "true" : undefined}
+      tabIndex={isCurrent ? 0 : -1}
+      className={classes(
+        "absolute top-0 left-0 grid w-full cursor-pointer items-center border-b border-agent-border px-3 hover:bg-agent-surface",
+        (isChosen === true || isOpened) && "bg-agent-accent-soft",
+        FOCUS,
+        "focus-visible:-outline-offset-2!",
+      )}
+      style={style}
+      onFocus={() => {
+        onFocus(index);
+      }}
+      onClick={(event) => {
+        // A link, a box or a marked text inside has its own meaning.
+        const isOwn = (event.target as HTMLElement).closest("a, button, input") !== null;
+        if (!isOwn && getSelection()?.isCollapsed !== false) onOpen(row);
+      }}
+    >
+      {isChosen !== undefined && (
+        <span role="gridcell" className="flex items-center">
+          <input
+            type="checkbox"
+            tabIndex={-1}
+            aria-label={table.choose}
+            checked={isChosen}
+            onChange={() => {
+              onChoose(row);
+            }}
+          />
+        </span>
+      )}
+      {columns.map(({ column }) => (
+        <div
+          key={column.id}
+          role="gridcell"
+          className={classes(
+            "min-w-0 truncate px-2 *:align-middle has-[[data-status]]:text-clip",
+            column.isNumber === true && "text-right tabular-nums",
+          )}
+        >
+          {column.cell(row)}
+        </div>
+      ))}
     </div>
   );
 }

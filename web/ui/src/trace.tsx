@@ -81,20 +81,19 @@ const TICKS_UNTIL = 0.55;
  */
 export function TraceTree({ traces, nowMs, selected, onSelect, findRef, className }: TraceTreeProps): ReactNode {
   const wording = useWording();
-  const words = wording.labels.trace;
+  const labels = wording.labels.trace;
   const shape = useMemo(() => traceShape(traces, nowMs, wording), [traces, nowMs, wording]);
-  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
-  const [find, setFind] = useState("");
-  const [failedOnly, setFailedOnly] = useState(false);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(NONE_CLOSED);
+  const [filter, setFilter] = useState(ALL_SPANS);
   const [isFolded, setIsFolded] = useState(true);
   const [isFollowing, setIsFollowing] = useState(false);
   const [zoom, setZoom] = useState(WHOLE);
   const all = useMemo(() => rowsOf(shape.roots, { closed: NONE_CLOSED }), [shape.roots]);
   const rows = useMemo(
-    () => (closed.size === 0 && find === "" && !failedOnly ? all : rowsOf(shape.roots, { closed, find, failedOnly })),
-    [all, shape.roots, closed, find, failedOnly],
+    () => (closed.size === 0 && filter === ALL_SPANS ? all : rowsOf(shape.roots, { closed, ...filter })),
+    [all, shape.roots, closed, filter],
   );
-  const failed = useMemo(() => all.filter(({ node }) => isFailed(node)), [all]);
+  const failedCount = useMemo(() => all.filter(({ node }) => isFailed(node)).length, [all]);
   const axis = useMemo(() => axisOf(shape, isFolded), [shape, isFolded]);
   const at = useMemo(
     () => (selected === undefined ? -1 : rows.findIndex(({ node }) => node.id === selected)),
@@ -104,112 +103,176 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
     if (node !== undefined) onSelect?.(node);
   };
   const nextFailed = (): void => {
-    const from = all.findIndex(({ node }) => node.id === selected);
-    const causes = failed.filter(({ node }) => isCause(node));
-    const next = causes.find((row) => all.indexOf(row) > from) ?? causes[0];
-    if (next === undefined) return;
-    setClosed(NONE_CLOSED);
-    select(next.node);
+    const next = nextNode(all, isCause, selected);
+    if (next !== undefined) setClosed(NONE_CLOSED);
+    select(next);
   };
   const zoomBy = (factor: number): void => {
     const row = rows[at];
-    setZoom((before) => zoomed(before, factor, row === undefined ? undefined : middleOf(row.node, axis)));
+    if (factor === 0) setZoom(WHOLE);
+    else setZoom((before) => zoomed(before, factor, row === undefined ? undefined : middleOf(row.node, axis)));
   };
-  const toggle = (node: TraceNode, isOpen: boolean): void => {
-    setClosed((before) => {
-      const after = new Set(before);
-      if (isOpen) after.delete(node.id);
-      else after.add(node.id);
-      return after;
-    });
-  };
-  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{words.empty}</p>;
+  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{labels.empty}</p>;
   return (
     <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
       <div className="flex items-center gap-2 px-4 py-2 text-xs @max-lg:flex-wrap">
-        <input
-          ref={findRef}
-          type="search"
-          aria-label={words.find}
-          placeholder={words.findPlaceholder}
-          className={classes(FIELD, "w-56! min-w-28 shrink")}
-          value={find}
-          onChange={(event) => {
-            setFind(event.target.value);
+        <SpanFilters
+          filter={filter}
+          onFilter={setFilter}
+          failedCount={failedCount}
+          findRef={findRef}
+          onNextHit={() => {
+            select(nextNode(rows, (node) => isFound(node, filter.find), selected));
           }}
-          onKeyDown={(event) => {
-            if (event.key !== "Enter") return;
-            const hits = rows.filter(({ node }) => isFound(node, find));
-            const next = hits.find((row) => rows.indexOf(row) > at) ?? hits[0];
-            select(next?.node);
-          }}
+          onNextFailed={nextFailed}
         />
-        <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
-          {words.errors(wording.formatCount(failed.length))}
-        </Chip>
-        {failed.length > 0 && (
-          <button type="button" className={CHIPS.off} onClick={nextFailed}>
-            {words.nextError}
-          </button>
-        )}
         <Chip isOn={isFolded} onChange={setIsFolded}>
-          {words.fold}
+          {labels.fold}
         </Chip>
         {nowMs !== undefined && (
           <Chip isOn={isFollowing} onChange={setIsFollowing}>
-            {words.follow}
+            {labels.follow}
           </Chip>
         )}
-        <span className="ml-auto flex items-center gap-1" role="group" aria-label={words.zoom}>
-          <ZoomButton
-            label={words.zoomOut}
-            shortcut="-"
-            icon={Minus}
-            isDisabled={zoom.size === 1}
-            onPress={() => {
-              zoomBy(1 / ZOOM_STEP);
-            }}
-          />
-          <ZoomButton
-            label={words.zoomIn}
-            shortcut="+"
-            icon={Plus}
-            isDisabled={zoom.size <= ZOOM_SIZE_MIN}
-            onPress={() => {
-              zoomBy(ZOOM_STEP);
-            }}
-          />
-          <ZoomButton
-            label={words.zoomAll}
-            shortcut="0"
-            icon={Maximize2}
-            isDisabled={zoom.size === 1}
-            onPress={() => {
-              setZoom(WHOLE);
-            }}
-          />
-        </span>
+        <ZoomButtons zoom={zoom} onZoom={zoomBy} />
       </div>
       <Head axis={axis} zoom={zoom} count={rows.length} allCount={all.length} />
       {rows.length === 0 ? (
-        <p className="p-4 text-sm text-agent-muted">{words.none}</p>
+        <p className="p-4 text-sm text-agent-muted">{labels.none}</p>
       ) : (
         <Rows
           rows={rows}
           at={at}
           axis={axis}
           zoom={zoom}
-          find={find}
+          find={filter.find}
           isFollowing={isFollowing && nowMs !== undefined}
           onSelect={select}
-          onToggle={toggle}
-          onZoom={(factor) => {
-            if (factor === 0) setZoom(WHOLE);
-            else zoomBy(factor);
+          onToggle={(node, isOpen) => {
+            setClosed((before) => toggled(before, node.id, isOpen));
           }}
+          onZoom={zoomBy}
         />
       )}
     </div>
+  );
+}
+
+function toggled(closed: ReadonlySet<string>, id: string, isOpen: boolean): ReadonlySet<string> {
+  const after = new Set(closed);
+  if (isOpen) after.delete(id);
+  else after.add(id);
+  return after;
+}
+
+/** The next row that matches behind that of an id; the first one after the last. */
+function nextNode(
+  rows: readonly TraceRow[],
+  matches: (node: TraceNode) => boolean,
+  id: string | undefined,
+): TraceNode | undefined {
+  const from = rows.findIndex(({ node }) => node.id === id);
+  const next = rows.find(({ node }, at) => at > from && matches(node)) ?? rows.find(({ node }) => matches(node));
+  return next?.node;
+}
+
+/** Which spans are seen. */
+interface SpanFilter {
+  readonly find: string;
+  readonly failedOnly: boolean;
+}
+
+const ALL_SPANS: SpanFilter = { find: "", failedOnly: false };
+
+function SpanFilters({
+  filter,
+  onFilter,
+  failedCount,
+  findRef,
+  onNextHit,
+  onNextFailed,
+}: Pick<TraceTreeProps, "findRef"> & {
+  readonly filter: SpanFilter;
+  readonly onFilter: (filter: SpanFilter) => void;
+  readonly failedCount: number;
+  readonly onNextHit: () => void;
+  readonly onNextFailed: () => void;
+}): ReactNode {
+  const {
+    labels: { trace: labels },
+    formatCount,
+  } = useWording();
+  const change = (next: Partial<SpanFilter>): void => {
+    const { find, failedOnly } = { ...filter, ...next };
+    onFilter(find === "" && !failedOnly ? ALL_SPANS : { find, failedOnly });
+  };
+  return (
+    <>
+      <input
+        ref={findRef}
+        type="search"
+        aria-label={labels.find}
+        placeholder={labels.findPlaceholder}
+        className={classes(FIELD, "w-56! min-w-28 shrink")}
+        value={filter.find}
+        onChange={(event) => {
+          change({ find: event.target.value });
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") onNextHit();
+        }}
+      />
+      <Chip
+        isOn={filter.failedOnly}
+        onChange={(failedOnly) => {
+          change({ failedOnly });
+        }}
+        isDisabled={failedCount === 0}
+      >
+        {labels.errors(formatCount(failedCount))}
+      </Chip>
+      {failedCount > 0 && (
+        <button type="button" className={CHIPS.off} onClick={onNextFailed}>
+          {labels.nextError}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Buttons that change the zoom by a factor; 0 shows the whole axis. */
+function ZoomButtons({ zoom, onZoom }: { readonly zoom: Zoom; readonly onZoom: (factor: number) => void }): ReactNode {
+  const labels = useWording().labels.trace;
+  return (
+    <span className="ml-auto flex items-center gap-1" role="group" aria-label={labels.zoom}>
+      <ZoomButton
+        label={labels.zoomOut}
+        shortcut="-"
+        icon={Minus}
+        isDisabled={zoom.size === 1}
+        onPress={() => {
+          onZoom(1 / ZOOM_STEP);
+        }}
+      />
+      <ZoomButton
+        label={labels.zoomIn}
+        shortcut="+"
+        icon={Plus}
+        isDisabled={zoom.size <= ZOOM_SIZE_MIN}
+        onPress={() => {
+          onZoom(ZOOM_STEP);
+        }}
+      />
+      <ZoomButton
+        label={labels.zoomAll}
+        shortcut="0"
+        icon={Maximize2}
+        isDisabled={zoom.size === 1}
+        onPress={() => {
+          onZoom(0);
+        }}
+      />
+    </span>
   );
 }
 
@@ -275,26 +338,26 @@ function Head({
   readonly allCount: number;
 }): ReactNode {
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCount,
     formatDuration,
   } = useWording();
-  const all = words.count(allCount, formatCount(allCount));
+  const all = labels.count(allCount, formatCount(allCount));
   const from = zoom.from * axis.wholeMs;
   const size = zoom.size * axis.wholeMs;
   return (
     <div className="flex h-8 items-center gap-2 border-b border-agent-border px-4 text-xs font-semibold text-agent-muted">
       <span role="status" className="min-w-0 flex-1 truncate tabular-nums">
-        {count === allCount ? all : words.countOf(formatCount(count), all)}
+        {count === allCount ? all : labels.countOf(formatCount(count), all)}
       </span>
       <span aria-hidden className={NUMBER}>
-        {words.tokensColumn}
+        {labels.tokensColumn}
       </span>
       <span aria-hidden className={NUMBER}>
-        {words.costColumn}
+        {labels.costColumn}
       </span>
       <span aria-hidden className={TIME}>
-        {words.timeColumn}
+        {labels.timeColumn}
       </span>
       <span aria-hidden className={BARS}>
         {/* The end has a name of its own; a tick near it has no room for one. */}
@@ -467,14 +530,14 @@ function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
 /** How a span is, in words; nothing about one that is done. */
 function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCount,
   } = useWording();
   const tone = STATES[status];
   return (
     <>
-      {tone !== undefined && <Badge tone={tone}>{words.status[status]}</Badge>}
-      {attempt > 1 && <Badge tone="wait">{words.attempt(formatCount(attempt))}</Badge>}
+      {tone !== undefined && <Badge tone={tone}>{labels.status[status]}</Badge>}
+      {attempt > 1 && <Badge tone="wait">{labels.attempt(formatCount(attempt))}</Badge>}
     </>
   );
 }
@@ -492,7 +555,7 @@ const Cells = memo(function Cells({
 }): ReactNode {
   const { name, about, kind, tokens, costMicros, startMs, endMs, waitsMs, status } = node;
   const {
-    labels: { trace: words },
+    labels: { trace: labels },
     formatCost,
     formatDuration,
     formatShort,
@@ -515,7 +578,7 @@ const Cells = memo(function Cells({
           )}
         </span>
         <KindIcon kind={kind} />
-        <span className="sr-only">{words.kinds[kind]} </span>
+        <span className="sr-only">{labels.kinds[kind]} </span>
         <span className="max-w-[60%] shrink-0 truncate font-semibold">{name}</span>
         <SpanState node={node} />
         <span className="min-w-0 flex-1 truncate font-normal text-agent-muted" title={about}>
@@ -526,7 +589,7 @@ const Cells = memo(function Cells({
         {tokens > 0 && (
           <>
             {formatShort(tokens)}
-            <span className="sr-only"> {words.tokens}</span>
+            <span className="sr-only"> {labels.tokens}</span>
           </>
         )}
       </span>
@@ -602,12 +665,12 @@ export interface SSEStreamViewProps {
 const EVENT_ROW_PX = 32;
 
 /** Every event of a feed, raw: its number, its type, its time, and its data on demand. */
-export function SSEStreamView({ events, label: given, className }: SSEStreamViewProps): ReactNode {
+export function SSEStreamView({ events, label: ownLabel, className }: SSEStreamViewProps): ReactNode {
   const {
-    labels: { events: words },
+    labels: { events: labels },
     formatCount,
   } = useWording();
-  const label = given ?? words.label;
+  const label = ownLabel ?? labels.label;
   const frame = useRef<HTMLDivElement>(null);
   const [filter, setFilter] = useState("");
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
@@ -631,8 +694,8 @@ export function SSEStreamView({ events, label: given, className }: SSEStreamView
       <input
         type="search"
         className={FIELD}
-        placeholder={words.filter}
-        aria-label={words.filter}
+        placeholder={labels.filter}
+        aria-label={labels.filter}
         value={filter}
         onChange={(event) => {
           setFilter(event.target.value);
@@ -643,7 +706,7 @@ export function SSEStreamView({ events, label: given, className }: SSEStreamView
         className={classes("min-h-0 flex-1 overflow-auto", FOCUS)}
         tabIndex={0}
         role="group"
-        aria-label={words.rows(label, shown.length, formatCount(shown.length))}
+        aria-label={labels.rows(label, shown.length, formatCount(shown.length))}
       >
         <div className="relative w-full" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, start }) => {
@@ -682,7 +745,7 @@ interface EventRowProps {
 
 const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowProps): ReactNode {
   const { formatMoment } = useWording();
-  const place = event.index === undefined ? `${event.seq ?? ""}` : `${event.seq ?? ""}.${event.index}`;
+  const position = event.index === undefined ? `${event.seq ?? ""}` : `${event.seq ?? ""}.${event.index}`;
   return (
     <div className="border-b border-agent-border">
       <button
@@ -691,7 +754,7 @@ const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowPro
         onClick={onToggle}
         className={classes("flex w-full cursor-pointer gap-3 px-2 py-1 text-left font-mono text-xs", FOCUS)}
       >
-        <span className="w-16 shrink-0 text-right text-agent-muted">{place}</span>
+        <span className="w-16 shrink-0 text-right text-agent-muted">{position}</span>
         <span className="min-w-0 flex-1 truncate">{event.type}</span>
         <time dateTime={event.meta.at} className="shrink-0 text-agent-muted">
           {formatMoment(event.meta.at)}

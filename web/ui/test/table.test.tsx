@@ -1,5 +1,5 @@
 import { withHeight } from "./dom.js";
-import { cleanup, render, screen } from "@testing-library/react";
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { useState, type ReactNode } from "react";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -101,6 +101,9 @@ it("columns are chosen and resized by keys, also for the next visit", async () =
   handle.focus();
   await user.keyboard("{ArrowRight}{ArrowRight}{ArrowLeft}");
   expect(handle.getAttribute("aria-valuenow")).toBe("96");
+  await user.keyboard("{ArrowLeft}".repeat(9));
+  expect(handle.getAttribute("aria-valuenow")).toBe("48");
+  await user.keyboard("{ArrowRight}{ArrowRight}{ArrowRight}");
   unmount();
   render(<Table />);
   screen.getByRole("columnheader", { name: /Error/u });
@@ -109,4 +112,19 @@ it("columns are chosen and resized by keys, also for the next visit", async () =
   cleanup();
   render(<Table />);
   expect(screen.queryByRole("columnheader", { name: /Error/u })).toBeNull();
+});
+
+it("a column is as wide as its edge is dragged, within its limits, until the pointer is released", () => {
+  render(<Table />);
+  const handle = screen.getByRole("separator", { name: "Width of Name" });
+  handle.setPointerCapture = () => undefined;
+  const drag = (clientX: number): string | null => {
+    fireEvent.pointerMove(handle, { clientX });
+    return handle.getAttribute("aria-valuenow");
+  };
+  expect(drag(300)).toBe("200");
+  fireEvent.pointerDown(handle, { clientX: 200 });
+  expect([drag(250), drag(150), drag(-999), drag(9_999)]).toEqual(["250", "150", "48", "900"]);
+  fireEvent.pointerUp(handle);
+  expect(drag(250)).toBe("900");
 });

@@ -1,7 +1,8 @@
 """Records inside Windlass: a typed body, the JSON that is stored, and the wire model at the border.
 
 `windlass_protocol.Record` is the wire model: it validates, and costs accordingly. Records are created and
-read for every step, so inside there is this class with the same fields. `from_wire` and `to_wire` convert.
+read for every step, so inside there is this class with the same fields. `from_wire`, `to_wire` and `to_event`
+convert.
 """
 
 from dataclasses import dataclass, field, fields
@@ -9,11 +10,12 @@ from typing import Final
 
 from msgspec import Raw
 
-from windlass_protocol import CausalIds, Event, JsonObject
+from windlass_protocol import CausalIds, Event, EventMeta, JsonObject
 from windlass_protocol import Record as WireRecord
 from windlass_protocol.bodies import Body, data_of, decode_body, decode_data, read_body
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated.records import BODIES
+from windlass_protocol.unchecked import maker
 
 
 @frozen
@@ -170,3 +172,40 @@ def to_wire(record: Record) -> JsonObject:
         _fields_set=set(_FIELDS), **{name: getattr(record, name) for name in _FIELDS}
     )
     return wire.model_dump(mode="json", by_alias=True)
+
+
+_event: Final = maker(Event, *Event.model_fields)
+_event_meta: Final = maker(EventMeta, *EventMeta.model_fields)
+
+
+def to_event(record: Record) -> Event:
+    """Return the feed event of a record."""
+    return _event(
+        type=record.type,
+        data=record.data,
+        meta=_event_meta(at=record.at, id=record.event_id, attempt=record.attempt, position=record.position),
+        session_id=record.session_id,
+        seq=record.seq,
+        run_id=record.run_id,
+        agent_id=record.agent_id,
+    )
+
+
+def to_delta(
+    started: Record, event_type: str, *, data: JsonObject, position: tuple[int, int], at: str
+) -> Event:
+    """Return a live delta of the step that a record started.
+
+    `position` is the sequence number of the record before it, and its index in the step.
+    """
+    seq, index = position
+    return _event(
+        type=event_type,
+        data=data,
+        meta=_event_meta(at=at, attempt=started.attempt),
+        session_id=started.session_id,
+        seq=seq,
+        index=index,
+        run_id=started.run_id,
+        agent_id=started.agent_id,
+    )

@@ -18,29 +18,16 @@ _NO_EXTRA: Final[dict[str, object]] = {}
 """The unknown fields of all models built here: none. Wire models are frozen, so it stays empty."""
 
 
-def unchecked(model: type[ModelT], values: dict[str, object], *, set_fields: set[str]) -> ModelT:
-    """Return a model of exactly these values, one for every field; `set_fields` are those that count as set.
+def maker(model: type[ModelT], *set_fields: str) -> Callable[..., ModelT]:
+    """Return a function that builds a model of valid values; fields without one have their defaults.
 
     Equivalent to `model_construct` at a fraction of its cost, for code that runs for every record.
-    """
-    made = _new(model)
-    _put_values(made, values)
-    _put_given(made, set_fields)
-    _put_extra(made, _NO_EXTRA)
-    _put_private(made, None)
-    return made
-
-
-def maker(model: type[ModelT], *set_fields: str) -> Callable[..., ModelT]:
-    """Return a function that builds a model of these fields without validation.
-
-    Other fields have defaults.
+    `set_fields` are those that count as set.
     """
     defaults = {name: field.default for name, field in model.model_fields.items()}
     names = set(set_fields)
 
     def make(**values: object) -> ModelT:
-        # As `unchecked`, without its call: a history of messages is made of these.
         made = _new(model)
         _put_values(made, {**defaults, **values})
         _put_given(made, names)
@@ -53,7 +40,9 @@ def maker(model: type[ModelT], *set_fields: str) -> Callable[..., ModelT]:
 
 def changed(model: ModelT, update: dict[str, object]) -> ModelT:
     """Return a model with some fields replaced by valid values; `model_copy` at a fraction of its cost."""
-    set_fields = {*model.__pydantic_fields_set__, *update}
-    made = unchecked(type(model), {**model.__dict__, **update}, set_fields=set_fields)
+    made = _new(type(model))
+    _put_values(made, {**model.__dict__, **update})
+    _put_given(made, {*model.__pydantic_fields_set__, *update})
     _put_extra(made, model.__pydantic_extra__)
+    _put_private(made, None)
     return made

@@ -75,24 +75,24 @@ interface RequestsProps {
 
 /** The requests as a list, and the selected one beside it. */
 function Requests({ all, answer }: RequestsProps): ReactNode {
-  const [{ at: wanted, kind, agent }, change] = useSearch(SEARCH.approvals);
+  const [{ at: wantedId, kind, agent }, change] = useSearch(SEARCH.approvals);
   const approvals = useMemo(() => wantedOf(all, kind, agent), [all, kind, agent]);
-  const at = approvals.findIndex(({ request }) => request.requestId === wanted);
+  const at = approvals.findIndex(({ request }) => request.requestId === wantedId);
   const selected = approvals[at];
   const { picked, toggle, clear } = usePicked();
   const isAnswered = useRef(false);
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
     // The selection is by id from the start: when the list changes, a key must not apply to another request.
-    if (wanted === undefined && first !== undefined) change({ at: first });
-  }, [wanted, first, change]);
+    if (wantedId === undefined && first !== undefined) change({ at: first });
+  }, [wantedId, first, change]);
   const select = (next: Approval | undefined): void => {
     change({ at: next?.request.requestId });
   };
-  const give = async (approval: Approval, given: Answer): Promise<void> => {
+  const give = async (approval: Approval, response: Answer): Promise<void> => {
     if (answer.isPending) return;
     const next = approvals[at + 1] ?? approvals[at - 1];
-    await answer.mutateAsync({ approval, given });
+    await answer.mutateAsync({ approval, given: response });
     // The control that was used is gone: the focus goes to the next request, or to the page when none is left.
     isAnswered.current = next !== undefined;
     if (next === undefined) document.getElementById("main")?.focus();
@@ -133,7 +133,7 @@ function Requests({ all, answer }: RequestsProps): ReactNode {
           key={selected.request.requestId}
           approval={selected}
           isSending={answer.isPending}
-          onAnswer={(given) => give(selected, given)}
+          onAnswer={(answer) => give(selected, answer)}
         />
       )}
     </div>
@@ -175,7 +175,7 @@ const IS_SHOWN = (): void => undefined;
 /** Interrupted calls first, since their effect is unknown; then the oldest. */
 function inOrder(requests: readonly Approval[]): readonly Approval[] {
   const rank = ({ request }: Approval): number => (request.kind === "recovery" ? 0 : 1);
-  return requests.toSorted((one, other) => rank(one) - rank(other));
+  return requests.toSorted((request, other) => rank(request) - rank(other));
 }
 
 function kindOf({ request }: Approval): string {
@@ -184,7 +184,9 @@ function kindOf({ request }: Approval): string {
 
 /** Requests of a kind and an agent, as far as they are named. */
 export function wantedOf(all: readonly Approval[], kind?: string, agent?: string): readonly Approval[] {
-  return all.filter((one) => (kind ?? kindOf(one)) === kindOf(one) && (agent ?? one.agentId) === one.agentId);
+  return all.filter(
+    (approval) => (kind ?? kindOf(approval)) === kindOf(approval) && (agent ?? approval.agentId) === approval.agentId,
+  );
 }
 
 /** Whether a request is one for consent, which may be answered together with others. */
@@ -208,19 +210,19 @@ function Kind({ kind }: { readonly kind: string }): ReactNode {
 function Filters({ all }: Pick<RequestsProps, "all">): ReactNode {
   const [{ kind, agent }, change, set] = useSearch(SEARCH.approvals);
   const agents = [...new Set(all.flatMap(({ agentId }) => (agentId == null ? [] : [agentId])))].toSorted();
-  const kinds = Object.keys(KINDS).filter((one) => all.some((approval) => kindOf(approval) === one));
+  const kinds = Object.keys(KINDS).filter((name) => all.some((approval) => kindOf(approval) === name));
   if (kinds.length < 2 && agents.length < 2 && kind === undefined && agent === undefined) return null;
   return (
     <div className="flex flex-wrap items-center gap-1.5 border-b border-agent-border px-3 py-2">
-      {kinds.map((one) => (
+      {kinds.map((name) => (
         <Chip
-          key={one}
-          isOn={kind === one}
+          key={name}
+          isOn={kind === name}
           onChange={(isOn) => {
-            change({ kind: isOn ? one : undefined });
+            change({ kind: isOn ? name : undefined });
           }}
         >
-          {KINDS[one]?.[2] ?? one} {all.filter((approval) => kindOf(approval) === one).length}
+          {KINDS[name]?.[2] ?? name} {all.filter((approval) => kindOf(approval) === name).length}
         </Chip>
       ))}
       {agents.length > 1 && (
@@ -255,16 +257,16 @@ function Bulk({ picked, onDone }: { readonly picked: readonly Approval[]; readon
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-agent-border bg-agent-accent-soft px-3 py-2">
       <span className="flex-1 font-medium">{picked.length} picked</span>
-      {(["approve", "deny"] as const).map((one) => (
+      {(["approve", "deny"] as const).map((choice) => (
         <Button
-          key={one}
-          variant={one === "approve" ? "primary" : "danger"}
+          key={choice}
+          variant={choice === "approve" ? "primary" : "danger"}
           disabled={answer.isPending}
           onClick={() => {
-            setOptionId(one);
+            setOptionId(choice);
           }}
         >
-          {one === "approve" ? "Approve all…" : "Deny all…"}
+          {choice === "approve" ? "Approve all…" : "Deny all…"}
         </Button>
       ))}
       <Button variant="quiet" onClick={onDone}>
@@ -305,10 +307,10 @@ function Bulk({ picked, onDone }: { readonly picked: readonly Approval[]; readon
 function useAnswer() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ approval: { request }, given }: { readonly approval: Approval; readonly given: Answer }) =>
+    mutationFn: ({ approval: { request }, given: answer }: { readonly approval: Approval; readonly given: Answer }) =>
       client.approvals.answer(
         request.requestId,
-        request.argumentsHash === undefined ? given : { ...given, argumentsHash: request.argumentsHash },
+        request.argumentsHash === undefined ? answer : { ...answer, argumentsHash: request.argumentsHash },
       ),
     onSuccess: async (_, { approval }) => {
       // A list that was asked for before the answer must not bring it back.
@@ -490,12 +492,12 @@ interface ConversationProps {
 }
 
 /** The last words of the run that asks, and the call that came with them; their place is kept while they are read. */
-function Conversation({ said = [], agent, tool, isForeign }: ConversationProps): ReactNode {
+function Conversation({ said: messages = [], agent, tool, isForeign }: ConversationProps): ReactNode {
   return (
     <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2 2xl:row-span-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
       {isForeign && <p className="text-agent-muted">It belongs to another user, and only that user can read it.</p>}
-      {said.map(({ id, isUser, text, isAbout }) => (
+      {messages.map(({ id, isUser, text, isAbout }) => (
         <p key={id} className={classes(CARD, "rounded-md! px-2.5 py-2 whitespace-pre-wrap")}>
           <strong className="text-xs text-agent-muted">{isUser ? "user" : agent}</strong>{" "}
           {visible(cut(text, SAID_CHARS_MAX))}
@@ -661,7 +663,7 @@ function About({ approval, nowMs: now, isForeign }: AboutProps): ReactNode {
   const tools = useQuery(toolsQuery);
   const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
-  const tool = tools.data?.find((one) => one.name === name && (agentId == null || one.agents.includes(agentId)));
+  const tool = tools.data?.find((info) => info.name === name && (agentId == null || info.agents.includes(agentId)));
   const owner = approval["owner"];
   const facts: (readonly [string, ReactNode] | false)[] = [
     [

@@ -36,6 +36,7 @@ import { SEARCH, to } from "../addresses.js";
 import { Link, navigate, useSearch } from "../router.js";
 import { Select } from "../form.js";
 import { Ago, ButtonLink, Code, Failure, Heading, RunStatus } from "../parts.js";
+import { tabTexts } from "../storage.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -86,21 +87,16 @@ interface ChatProps {
 const DRAFTS = "windlass.draft.";
 
 function draftOf(sessionId: string | undefined): string {
-  return sessionStorage.getItem(DRAFTS + (sessionId ?? "")) ?? "";
+  return tabTexts.get(DRAFTS + (sessionId ?? "")) ?? "";
 }
 
 function keepDraft(sessionId: string | undefined, text: string): void {
-  try {
-    if (text === "") sessionStorage.removeItem(DRAFTS + (sessionId ?? ""));
-    else sessionStorage.setItem(DRAFTS + (sessionId ?? ""), text);
-  } catch {
-    // There is no room: it lasts as long as the page.
-  }
+  tabTexts.set(DRAFTS + (sessionId ?? ""), text);
 }
 
-function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): ReactNode {
+function Chat({ sessionId, wanted: wantedAgent, isDrill, onDrill, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
-  const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
+  const agent = agents.data?.find(({ agentId }) => agentId === wantedAgent) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
   const { actions, error: forkError, question } = useFork(chat);
   const plan = planOf(chat.conversation);
@@ -125,9 +121,9 @@ function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): Re
           isNew && (
             <Welcome
               agent={agent}
-              onSay={({ words, kind }) => {
+              onSay={({ words: text, kind }) => {
                 if (kind === "agent") onDrill();
-                chat.sendUserMessage(words).catch(() => undefined);
+                chat.sendUserMessage(text).catch(() => undefined);
               }}
             />
           )
@@ -280,19 +276,19 @@ function toError(failure: unknown): Error {
 function askedBefore({ messages, conversation: { inputs } }: ChatStream, messageId: string): ChatMessage {
   const at = messages.findIndex(({ id }) => id === messageId);
   // The context that a hook adds is a message without content.
-  const asked = messages
+  const question = messages
     .slice(0, Math.max(at, 0))
     .findLast(({ id, role, content }) => role === "user" && (inputs.get(id)?.content ?? content) !== "");
-  if (asked === undefined)
+  if (question === undefined)
     throw new Error("The question of this answer is not here yet. Scroll up to it, then repeat.");
-  return asked;
+  return question;
 }
 
 /** The run that was under way at a moment: the last that had begun. */
 export function runAt(runs: readonly Pick<RunRow, "runId" | "startedAt">[], at: string): string | undefined {
   return runs
     .filter(({ startedAt }) => startedAt !== undefined && startedAt <= at)
-    .toSorted((one, other) => ((one.startedAt ?? "") < (other.startedAt ?? "") ? -1 : 1))
+    .toSorted((left, other) => ((left.startedAt ?? "") < (other.startedAt ?? "") ? -1 : 1))
     .at(-1)?.runId;
 }
 
@@ -332,8 +328,8 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
   const { run } = chat.conversation;
   const session = useQuery(sessionQuery(sessionId));
   // A long chat is read from its end: the server knows what all of it has cost.
-  const known = session.data && { usage: session.data.usage, steps: 0, toolCalls: 0, delegated: {} };
-  const usage = chat.hasEarlier ? known : chat.conversation.usage.session;
+  const tally = session.data && { usage: session.data.usage, steps: 0, toolCalls: 0, delegated: {} };
+  const usage = chat.hasEarlier ? tally : chat.conversation.usage.session;
   const agent = run?.agentId ?? session.data?.agentId;
   return (
     <Heading
@@ -402,10 +398,10 @@ export function branchesOf(
   others: readonly Pick<SessionInfo, "sessionId" | "predecessorId" | "predecessorSeq" | "title">[],
 ): readonly Branch[] {
   const origin = current.predecessorId ?? current.sessionId;
-  const known = others.some(({ sessionId }) => sessionId === current.sessionId)
+  const isListed = others.some(({ sessionId }) => sessionId === current.sessionId)
     ? others
     : [{ ...current, title: "" }, ...others];
-  const copies = known
+  const copies = isListed
     .filter(
       ({ sessionId, predecessorId }) =>
         predecessorId === origin || predecessorId === current.sessionId || sessionId === current.sessionId,
@@ -598,7 +594,7 @@ function ExampleCard({
   readonly example: Example;
   readonly onSay: (example: Example) => void;
 }): ReactNode {
-  const { kind, title, words, about } = example;
+  const { kind, title, words: text, about } = example;
   const [Icon, color] = ICONS[kind];
   return (
     <button
@@ -617,7 +613,7 @@ function ExampleCard({
         <Icon className="size-3.5 text-agent-bg" strokeWidth={2.5} />
       </span>
       <span className="text-xs font-semibold text-agent-muted">{title}</span>
-      <span className="font-semibold">“{words}”</span>
+      <span className="font-semibold">“{text}”</span>
       <span className="mt-1 text-agent-muted">{about}</span>
     </button>
   );
@@ -679,7 +675,7 @@ function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
   });
   useEffect(() => {
     if (isAway) {
-      setBefore((known) => known ?? beforeCrash(now.current, Date.now()));
+      setBefore((earlier) => earlier ?? beforeCrash(now.current, Date.now()));
       setBackMs(undefined);
     } else setBackMs(Date.now());
   }, [isAway]);

@@ -47,9 +47,9 @@ export function ComparePage({
 }
 
 function Comparison({ first, second }: { readonly first: string; readonly second: string }): ReactNode {
-  const one = useQuery(runQuery(first));
+  const firstRun = useQuery(runQuery(first));
   const two = useQuery(runQuery(second));
-  const journalOne = useSession(one.data?.run.sessionId, { isWhole: true });
+  const journalOne = useSession(firstRun.data?.run.sessionId, { isWhole: true });
   const journalTwo = useSession(two.data?.run.sessionId, { isWhole: true });
   const [search, change] = useSearch(SEARCH.diff);
   const isAll = search.show === "all";
@@ -61,7 +61,7 @@ function Comparison({ first, second }: { readonly first: string; readonly second
     () => folded(isAll ? pairs : pairs.filter(({ isSame }) => !isSame), opened),
     [pairs, isAll, opened],
   );
-  const error = [one.error, two.error, journalOne.error, journalTwo.error].find((found) => found != null);
+  const error = [firstRun.error, two.error, journalOne.error, journalTwo.error].find((failure) => failure != null);
   const differences = pairs.filter(({ isSame }) => !isSame).length;
   return (
     <>
@@ -78,7 +78,11 @@ function Comparison({ first, second }: { readonly first: string; readonly second
         </label>
       </Heading>
       {error !== undefined && <Failure error={error} />}
-      {one.data === undefined || two.data === undefined ? <Loading /> : <Sides first={one.data} second={two.data} />}
+      {firstRun.data === undefined || two.data === undefined ? (
+        <Loading />
+      ) : (
+        <Sides first={firstRun.data} second={two.data} />
+      )}
       <p role="status" className="border-b border-agent-border px-4 py-1 text-xs text-agent-muted">
         {differences > 0
           ? `${differences} of ${pairs.length} rows differ.`
@@ -165,7 +169,7 @@ interface Told {
 
 const NUMBERS: readonly {
   readonly name: string;
-  readonly of: (told: Told) => number | undefined;
+  readonly of: (side: Told) => number | undefined;
   readonly format: (value: number) => string;
 }[] = [
   {
@@ -187,21 +191,21 @@ const NUMBERS: readonly {
 
 /** Two runs beside each other, and by how much their numbers differ. */
 function Sides({ first, second }: { readonly first: RunInfo; readonly second: RunInfo }): ReactNode {
-  const one = { info: first, row: first.row };
+  const left = { info: first, row: first.row };
   const two = { info: second, row: second.row };
   return (
     <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3">
-      <Side told={one} />
-      <Side told={two} against={one} />
+      <Side told={left} />
+      <Side told={two} against={left} />
     </div>
   );
 }
 
-function Side({ told, against }: { readonly told: Told; readonly against?: Told | undefined }): ReactNode {
+function Side({ told: side, against }: { readonly told: Told; readonly against?: Told | undefined }): ReactNode {
   const {
     info: { run },
     row,
-  } = told;
+  } = side;
   return (
     <div className="flex min-w-0 flex-col gap-1 text-sm">
       <p className="flex flex-wrap items-center gap-2">
@@ -219,7 +223,7 @@ function Side({ told, against }: { readonly told: Told; readonly against?: Told 
           </span>
         </span>
         {NUMBERS.map(({ name, of, format }) => {
-          const [value, before] = [of(told), against === undefined ? undefined : of(against)];
+          const [value, before] = [of(side), against === undefined ? undefined : of(against)];
           if (value === undefined) return null;
           return (
             <span key={name}>
@@ -334,18 +338,18 @@ export function actsOf(records: readonly Event[], runId: string): readonly Act[]
 /** What a title says of how a deed ended. */
 const OUTCOME = / (?:completed|failed)$/u;
 
-function isEqual(one: Act, two: Act): boolean {
-  return one.title === two.title && one.detail === two.detail;
+function isEqual(left: Act, two: Act): boolean {
+  return left.title === two.title && left.detail === two.detail;
 }
 
 /** Lines two lists up by what is the longest in both; acts of the same deed that stand opposite are one row. */
 export function pairUp(first: readonly Act[], second: readonly Act[]): readonly Pair[] {
   const deeds = new Map([...first, ...second].map((act) => [act, act.title.replace(OUTCOME, "")]));
   // An equal act is worth more than one of the same deed only: a call that failed stands opposite to one that did not.
-  const worth = (one: Act, two: Act): number => (deeds.get(one) !== deeds.get(two) ? 0 : isEqual(one, two) ? 3 : 2);
-  return align(first, second, worth).map(([one, two]) => ({
-    first: one,
+  const worth = (left: Act, two: Act): number => (deeds.get(left) !== deeds.get(two) ? 0 : isEqual(left, two) ? 3 : 2);
+  return align(first, second, worth).map(([left, two]) => ({
+    first: left,
     second: two,
-    isSame: one !== undefined && two !== undefined && isEqual(one, two),
+    isSame: left !== undefined && two !== undefined && isEqual(left, two),
   }));
 }

@@ -102,7 +102,7 @@ const LIST_COLUMNS: readonly TableColumn<EvalDataset>[] = [
   column("cases", "Cases", { width: 80, isNumber: true }, ({ cases }) => formatCount(cases)),
   column("version", "Version", { width: 100, fromPx: 480 }, ({ hash }) => codeCell(shortHash(hash))),
   column("scorers", "Scorers", { width: 160, share: 1, fromPx: 640 }, ({ scorers }) => (
-    <span className={MUTED}>{scorers.flatMap((one) => Object.keys(one)).join(", ") || "–"}</span>
+    <span className={MUTED}>{scorers.flatMap((scorer) => Object.keys(scorer)).join(", ") || "–"}</span>
   )),
   column("changed", "Changed", { width: 110 }, ({ changedAt }) => <Ago at={changedAt} />),
   column("experiments", "Experiments", { width: 110, fromPx: 560 }, ({ name }) => (
@@ -119,13 +119,13 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
   const [search, , set] = useSearch(SEARCH.dataset);
   const info = pages.data?.pages.at(-1)?.dataset;
   const text = (search.text ?? "").toLowerCase();
-  const rows = list.rows?.filter((one) =>
-    [one.name, textOf(one.inputs), textOf(one.expected), ...(one.tags ?? [])].some((word) =>
+  const rows = list.rows?.filter((row) =>
+    [row.name, textOf(row.inputs), textOf(row.expected), ...(row.tags ?? [])].some((word) =>
       word.toLowerCase().includes(text),
     ),
   );
   const onEnd = useNextPage(pages, rows?.length);
-  const chosen = list.rows?.find((one) => one.name === search.case);
+  const chosen = list.rows?.find((row) => row.name === search.case);
   return (
     <>
       <Heading
@@ -153,7 +153,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
         label="Cases"
         list={{ ...list, rows, onEnd }}
         columns={CASE_COLUMNS}
-        keyOf={(one) => one.name}
+        keyOf={(row) => row.name}
         opened={chosen?.name}
         onKey={set("case")}
         empty={info !== undefined && <NoCases info={info} />}
@@ -236,44 +236,46 @@ interface CaseProps {
 }
 
 /** A case to read and to edit. */
-function CasePanel({ dataset, one }: CaseProps): ReactNode {
+function CasePanel({ dataset, one: testCase }: CaseProps): ReactNode {
   const [, , set] = useSearch(SEARCH.dataset);
   return (
-    <SidePanel kind="Case" title={one.name} onClose={set("case", undefined)}>
-      <CodeView title="Inputs" text={textOf(one.inputs)} />
-      <CaseForm dataset={dataset} one={one} />
-      {one.metadata !== undefined && <CodeView title="Metadata" text={JSON.stringify(one.metadata, undefined, 2)} />}
-      {one.scorers !== undefined && (
-        <CodeView title="Scorers of this case" text={JSON.stringify(one.scorers, undefined, 2)} />
+    <SidePanel kind="Case" title={testCase.name} onClose={set("case", undefined)}>
+      <CodeView title="Inputs" text={textOf(testCase.inputs)} />
+      <CaseForm dataset={dataset} one={testCase} />
+      {testCase.metadata !== undefined && (
+        <CodeView title="Metadata" text={JSON.stringify(testCase.metadata, undefined, 2)} />
       )}
-      {one.runId !== undefined && (
+      {testCase.scorers !== undefined && (
+        <CodeView title="Scorers of this case" text={JSON.stringify(testCase.scorers, undefined, 2)} />
+      )}
+      {testCase.runId !== undefined && (
         <p>
-          Taken from <TextLink href={to("run", [one.runId])}>a run</TextLink>.
+          Taken from <TextLink href={to("run", [testCase.runId])}>a run</TextLink>.
         </p>
       )}
     </SidePanel>
   );
 }
 
-function CaseForm({ dataset, one }: CaseProps): ReactNode {
+function CaseForm({ dataset, one: testCase }: CaseProps): ReactNode {
   const [, change] = useSearch(SEARCH.dataset);
-  const [expected, setExpected] = useState(textOf(one.expected));
-  const [tags, setTags] = useState((one.tags ?? []).join(", "));
+  const [expected, setExpected] = useState(textOf(testCase.expected));
+  const [tags, setTags] = useState((testCase.tags ?? []).join(", "));
   const onSettled = useRefresh(["dataset", dataset], ["datasets"]);
   const save = useMutation({
     mutationFn: () => {
-      const body: DatasetCaseChange = { name: one.name, tags: tagsIn(tags) };
-      return client.datasets.changeCase(dataset, { ...body, expected: expectedIn(expected, one.expected) });
+      const body: DatasetCaseChange = { name: testCase.name, tags: tagsIn(tags) };
+      return client.datasets.changeCase(dataset, { ...body, expected: expectedIn(expected, testCase.expected) });
     },
     onSuccess: () => {
-      tellDone(`Changed ${one.name}.`);
+      tellDone(`Changed ${testCase.name}.`);
     },
     onSettled,
   });
   const remove = useMutation({
-    mutationFn: () => client.datasets.deleteCase(dataset, { name: one.name }),
+    mutationFn: () => client.datasets.deleteCase(dataset, { name: testCase.name }),
     onSuccess: () => {
-      tellDone(`Removed ${one.name} from ${dataset}.`);
+      tellDone(`Removed ${testCase.name} from ${dataset}.`);
       change({ case: undefined });
     },
     onSettled,

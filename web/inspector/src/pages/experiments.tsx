@@ -151,7 +151,7 @@ const LIST_COLUMNS: readonly TableColumn<EvalExperiment>[] = [
   column("experiment", "Experiment", { width: 120, share: 1 }, ({ id }) => (
     <RowLink href={to("experiment", [id])}>{id}</RowLink>
   )),
-  column("rate", "Pass rate", { width: 184 }, (one) => <Rate experiment={one} />),
+  column("rate", "Pass rate", { width: 184 }, (experiment) => <Rate experiment={experiment} />),
   column("agent", "Agent", { width: 110, fromPx: 590 }, ({ agentId }) => agentId),
   column("version", "Version", { width: 96, fromPx: 1_100 }, ({ fingerprint }) => codeCell(shortHash(fingerprint))),
   column("dataset", "Data set", { width: 120, fromPx: 710 }, ({ dataset }) => dataset),
@@ -243,16 +243,16 @@ function Against({ info }: { readonly info: EvalExperiment }): ReactNode {
   const [{ against }, change] = useSearch(SEARCH.experiment);
   const { data } = useInfiniteQuery(experimentsQuery({ dataset: info.dataset }));
   const others = data?.pages.flatMap(({ experiments }) => experiments).filter(({ id }) => id !== info.id) ?? [];
-  const known = others.map((one) => {
-    const rate = one.passRate === undefined ? "not ended" : formatPercent(one.passRate.value);
-    return [one.id, `${one.id}: ${one.agentId} ${shortHash(one.fingerprint)}, ${rate}`] as const;
+  const names = others.map((other) => {
+    const rate = other.passRate === undefined ? "not ended" : formatPercent(other.passRate.value);
+    return [other.id, `${other.id}: ${other.agentId} ${shortHash(other.fingerprint)}, ${rate}`] as const;
   });
   const isKnown = against === undefined || others.some(({ id }) => id === against);
   return (
     <Select
       label="Compare with"
       value={against}
-      options={[["", "nothing"], ...known, ...(isKnown ? [] : [[against, against] as const])]}
+      options={[["", "nothing"], ...names, ...(isKnown ? [] : [[against, against] as const])]}
       onChange={(value) => {
         change({ against: value, show: undefined, case: undefined }, { push: true });
       }}
@@ -301,21 +301,21 @@ function Sums(props: CasesProps): ReactNode {
 /** The cases that an address asks for. */
 type CaseSearch = Search<typeof SEARCH.experiment>;
 
-function hasText(words: readonly string[], text = ""): boolean {
-  return words.some((one) => one.toLowerCase().includes(text.toLowerCase()));
+function hasText(texts: readonly string[], text = ""): boolean {
+  return texts.some((part) => part.toLowerCase().includes(text.toLowerCase()));
 }
 
 /** The attempts that an address asks for, those that failed first. */
 export function casesIn(cases: readonly EvalCase[], { show, tag, text }: CaseSearch): readonly EvalCase[] {
   return cases
     .filter(
-      (one) =>
-        (show !== "failed" || !one.isPassed) &&
-        (show !== "passed" || one.isPassed) &&
-        (tag === undefined || one.tags?.includes(tag) === true) &&
-        hasText([one.name, one.input, one.output, one.expected ?? ""], text),
+      (testCase) =>
+        (show !== "failed" || !testCase.isPassed) &&
+        (show !== "passed" || testCase.isPassed) &&
+        (tag === undefined || testCase.tags?.includes(tag) === true) &&
+        hasText([testCase.name, testCase.input, testCase.output, testCase.expected ?? ""], text),
     )
-    .toSorted((one, other) => Number(one.isPassed) - Number(other.isPassed));
+    .toSorted((left, other) => Number(left.isPassed) - Number(other.isPassed));
 }
 
 const keyOfCase = ({ name, repeat }: EvalCase): string => `${name}#${repeat}`;
@@ -335,7 +335,7 @@ function Cases({ info, cases }: CasesProps): ReactNode {
   const columns = useMemo(() => caseColumns(scorers, info.repeats), [scorers, info.repeats]);
   const rows = casesIn(cases, search);
   const failed = cases.filter(({ isPassed }) => !isPassed).length;
-  const chosen = cases.find((one) => keyOfCase(one) === search.case);
+  const chosen = cases.find((testCase) => keyOfCase(testCase) === search.case);
   return (
     <>
       <CaseFilters
@@ -477,11 +477,11 @@ function CasePanel({
     <SidePanel kind="Case" title={first.name} onClose={set("case", undefined)}>
       <CodeView title="Input" text={first.input} />
       {first.expected !== undefined && <CodeView title="Expected" text={first.expected} />}
-      {attempts.map(([label, one]) => (
-        <section key={`${label}${one.runId}`} aria-label={label || "Answer"} className="flex flex-col gap-2">
-          <CodeView title={label === "" ? "Output" : `Output, ${label}`} text={one.output || "(no answer)"} />
+      {attempts.map(([label, attempt]) => (
+        <section key={`${label}${attempt.runId}`} aria-label={label || "Answer"} className="flex flex-col gap-2">
+          <CodeView title={label === "" ? "Output" : `Output, ${label}`} text={attempt.output || "(no answer)"} />
           <ul className="flex flex-col gap-1">
-            {one.verdicts.map(({ name, score, isMet, why, runId }) => (
+            {attempt.verdicts.map(({ name, score, isMet, why, runId }) => (
               <li key={name} className="flex flex-wrap items-baseline gap-x-2">
                 <Passed isPassed={isMet} />
                 <span className="font-medium">{name}</span>
@@ -491,16 +491,16 @@ function CasePanel({
               </li>
             ))}
           </ul>
-          {one.status !== "completed" && (
+          {attempt.status !== "completed" && (
             <p>
-              <Status status={one.status} />
+              <Status status={attempt.status} />
             </p>
           )}
           <div className="flex flex-wrap gap-2">
-            <Link className={BUTTONS.primary} href={to("run", [one.runId])}>
+            <Link className={BUTTONS.primary} href={to("run", [attempt.runId])}>
               Open the trace
             </Link>
-            <AddToDataset runIds={[one.runId]} expected={one.expected} />
+            <AddToDataset runIds={[attempt.runId]} expected={attempt.expected} />
           </div>
         </section>
       ))}
@@ -543,17 +543,20 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
   const { data } = compared;
   if (data === undefined) return <Pending of={compared} />;
   const { pairs } = data;
-  const count = (one: EvalPair["change"]): string => formatCount(pairs.filter((pair) => pair.change === one).length);
+  const count = (change: EvalPair["change"]): string =>
+    formatCount(pairs.filter((pair) => pair.change === change).length);
   const rows = pairsIn(pairs, search);
   const chosen = pairs.find(({ name }) => name === search.case);
   const attempts = (["old", "new"] as const).flatMap((side) =>
-    (chosen?.[side] ?? []).map((one) => [data[side].repeats > 1 ? `${side} ${one.repeat}` : side, one] as const),
+    (chosen?.[side] ?? []).map(
+      (attempt) => [data[side].repeats > 1 ? `${side} ${attempt.repeat}` : side, attempt] as const,
+    ),
   );
   return (
     <div className={SCROLLED}>
       <Verdict found={data} />
       <CaseFilters
-        tags={namesIn(pairs.flatMap((one) => one.new.flatMap(({ tags = [] }) => tags)))}
+        tags={namesIn(pairs.flatMap((pair) => pair.new.flatMap(({ tags = [] }) => tags)))}
         shows={[
           [undefined, `All ${formatCount(pairs.length)}`],
           ["broken", `Broken ${count("broken")}`],
@@ -583,8 +586,8 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
   );
 }
 
-function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
-  const { comparison, old, new: next, fixed, broken, onlyOld = [], onlyNew = [] } = found;
+function Verdict({ found: result }: { readonly found: EvalComparison }): ReactNode {
+  const { comparison, old, new: next, fixed, broken, onlyOld = [], onlyNew = [] } = result;
   const gain = comparison.successRate;
   return (
     <section
@@ -593,7 +596,7 @@ function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
     >
       <p className="flex min-w-0 flex-1 basis-72 flex-wrap items-center gap-2">
         <Status status={comparison.verdict} />
-        <span>{verdictWords(found)}</span>
+        <span>{verdictWords(result)}</span>
         <span className={classes(MUTED, "w-full text-xs wrap-anywhere")}>
           {next.id} ({next.agentId} {shortHash(next.fingerprint)}, {formatWhen(next.at)}) against{" "}
           <TextLink href={to("experiment", [old.id])}>{old.id}</TextLink> ({old.agentId} {shortHash(old.fingerprint)},{" "}
@@ -655,8 +658,8 @@ function spread({ low, high }: Estimate, format: (value: number) => string): str
 }
 
 function meanOf(attempts: readonly EvalCase[], field: "score" | "costMicros" | "durationMs"): number | undefined {
-  const known = attempts.map((one) => one[field]).filter((value) => value !== undefined);
-  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0) / known.length;
+  const values = attempts.map((attempt) => attempt[field]).filter((value) => value !== undefined);
+  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 interface ChangeProps {

@@ -41,12 +41,12 @@ interface Cause extends FailureCause {
 export function causesOf(failures: FailureGroups | undefined): readonly Cause[] {
   return (failures?.groups ?? [])
     .flatMap(({ kind, causes }) => causes.map((cause) => ({ ...cause, kind })))
-    .toSorted((one, other) => other.count - one.count);
+    .toSorted((left, other) => other.count - left.count);
 }
 
 /** The words of an error, without the class that a program raised. */
-export function causeWords(told: string): string {
-  return sentence(withoutClass(told));
+export function causeWords(message: string): string {
+  return sentence(withoutClass(message));
 }
 
 interface FailuresProps {
@@ -63,7 +63,7 @@ export function Failures({ agent, time }: FailuresProps): ReactNode {
   const columns = useMemo(() => columnsOf(data?.failed ?? 0), [data?.failed]);
   if (data === undefined) return <Pending of={failures} />;
   if (data.groups.length === 0) return <NoFailures runs={data.runs} time={time} />;
-  const opened = rows.find(({ told }) => told === search.cause);
+  const opened = rows.find(({ told: message }) => message === search.cause);
   return (
     <Beside
       panel={
@@ -85,10 +85,10 @@ export function Failures({ agent, time }: FailuresProps): ReactNode {
         label="Causes of failures"
         rows={rows}
         columns={columns}
-        keyOf={({ told, kind }) => `${kind} ${told}`}
+        keyOf={({ told: message, kind }) => `${kind} ${message}`}
         opened={opened && `${opened.kind} ${opened.told}`}
-        onOpen={({ told }) => {
-          change({ cause: told });
+        onOpen={({ told: message }) => {
+          change({ cause: message });
         }}
       />
     </Beside>
@@ -117,9 +117,9 @@ function NoFailures({ runs, time }: Pick<FailuresProps, "time"> & { readonly run
 /** The causes, the most frequent first; `failed` is how many runs failed. */
 function columnsOf(failed: number): readonly TableColumn<Cause>[] {
   return [
-    column("cause", "Cause", { width: 200, share: 3 }, ({ told }) => (
-      <span className="font-semibold" title={told}>
-        {causeWords(told)}
+    column("cause", "Cause", { width: 200, share: 3 }, ({ told: message }) => (
+      <span className="font-semibold" title={message}>
+        {causeWords(message)}
       </span>
     )),
     column("kind", "Kind", { width: 200, share: 1, fromPx: 620 }, ({ kind }) => (

@@ -68,7 +68,7 @@ export function OverviewPage(): ReactNode {
           <Select
             label="Time"
             value={range}
-            options={TIMES.map((one) => [one, `last ${one}`] as const)}
+            options={TIMES.map((time) => [time, `last ${time}`] as const)}
             onChange={set("range")}
           />
           <Chip
@@ -160,7 +160,7 @@ export function seriesOf(
     (bucket, at) => pick(bucket) - rows.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
   );
   if (!rest.some((value) => value > 0)) return rows;
-  return [...rows, { label: "others", values: rest, total: format(rest.reduce((sum, one) => sum + one, 0)) }];
+  return [...rows, { label: "others", values: rest, total: format(rest.reduce((sum, value) => sum + value, 0)) }];
 }
 
 /** Runs or calls, and how many of them failed. */
@@ -230,12 +230,12 @@ function useSplit(name: PanelName, splits: readonly Split[], { stats, range, age
   });
   // Until the split is here, the whole is shown.
   const isHere = split === "tool" ? data?.tools !== undefined : data?.groups !== undefined;
-  const found = split !== undefined && isHere ? (data ?? stats) : stats;
-  const times = useMemo(() => found.buckets.map(({ at }) => Date.parse(at) / 1_000), [found.buckets]);
+  const counted = split !== undefined && isHere ? (data ?? stats) : stats;
+  const times = useMemo(() => counted.buckets.map(({ at }) => Date.parse(at) / 1_000), [counted.buckets]);
   return {
-    stats: found,
-    split: found === stats ? undefined : split,
-    tools: found === stats || split !== "tool" ? undefined : found.tools,
+    stats: counted,
+    split: counted === stats ? undefined : split,
+    tools: counted === stats || split !== "tool" ? undefined : counted.tools,
     figure: {
       name,
       splits,
@@ -244,12 +244,12 @@ function useSplit(name: PanelName, splits: readonly Split[], { stats, range, age
         change({ [`${name}-by`]: next });
       },
       times,
-      bucketS: found.bucketS,
+      bucketS: counted.bucketS,
       open: (at, status) => {
         const from = times[at];
         if (from === undefined) return;
         const moment = (seconds: number): string => new Date(seconds * 1_000).toISOString();
-        navigate(to("runs", [], { agent, status, since: moment(from), until: moment(from + found.bucketS) }));
+        navigate(to("runs", [], { agent, status, since: moment(from), until: moment(from + counted.bucketS) }));
       },
     },
   };
@@ -286,7 +286,7 @@ function FailedFigure(props: BodyProps): ReactNode {
     if (tools !== undefined)
       return tools
         .filter(({ failed }) => failed > 0)
-        .map((one) => rateRow(nameOf(one.tool), one.buckets.map(callsOf), callsOf(one)));
+        .map((tool) => rateRow(nameOf(tool.tool), tool.buckets.map(callsOf), callsOf(tool)));
     if (stats.groups === undefined)
       return [{ ...rateRow("failed", stats.buckets.map(tallyOf)), color: "text-agent-danger" }];
     return stats.groups.map(({ name, buckets, total }) => rateRow(nameOf(name), buckets.map(tallyOf), tallyOf(total)));
@@ -294,7 +294,7 @@ function FailedFigure(props: BodyProps): ReactNode {
   const { count, failed }: Tally =
     tools === undefined
       ? tallyOf(stats.total)
-      : { count: sumOf(tools, ({ calls }) => calls), failed: sumOf(tools, (one) => one.failed) };
+      : { count: sumOf(tools, ({ calls }) => calls), failed: sumOf(tools, (tool) => tool.failed) };
   return (
     <Figure
       {...figure}
@@ -333,7 +333,7 @@ function TimeFigure(props: BodyProps): ReactNode {
       .filter(({ values }) => values.some((value) => value !== undefined));
   }, [stats, tools]);
   const { p50Ms } = stats.total;
-  const slowest = tools?.toSorted((one, other) => (other.meanMs ?? 0) - (one.meanMs ?? 0))[0];
+  const slowest = tools?.toSorted((tool, other) => (other.meanMs ?? 0) - (tool.meanMs ?? 0))[0];
   const [title, total] =
     tools === undefined
       ? ["Time to answer", p50Ms === undefined ? "–" : `p50 ${formatDuration(p50Ms)}`]
@@ -357,7 +357,7 @@ function CostFigure(props: BodyProps): ReactNode {
   const { stats, split, figure } = useSplit("cost", GROUPED, props);
   const series = useMemo(() => {
     const rows = seriesOf(stats, ({ costMicros }) => costMicros, "cost", formatCost);
-    return split === undefined ? rows.map((one) => ({ ...one, color: "text-agent-kind-tool" })) : rows;
+    return split === undefined ? rows.map((row) => ({ ...row, color: "text-agent-kind-tool" })) : rows;
   }, [stats, split]);
   const { costMicros, runs } = stats.total;
   return (
@@ -400,8 +400,8 @@ const callsOf = ({ calls, failed }: { readonly calls: number; readonly failed: n
   failed,
 });
 
-function sumOf<T>(all: readonly T[], pick: (one: T) => number): number {
-  return all.reduce((sum, one) => sum + pick(one), 0);
+function sumOf<T>(all: readonly T[], pick: (item: T) => number): number {
+  return all.reduce((sum, item) => sum + pick(item), 0);
 }
 
 /** The rows of a chart of calls, one for each tool that has a value. */
@@ -411,11 +411,11 @@ export function toolSeries(
   format: (value: number) => string,
 ): readonly ChartSeries[] {
   return tools
-    .map((one) => {
-      const total = pick(one);
+    .map((tool) => {
+      const total = pick(tool);
       return {
-        label: nameOf(one.tool),
-        values: one.buckets.map(pick),
+        label: nameOf(tool.tool),
+        values: tool.buckets.map(pick),
         total: total === undefined ? undefined : format(total),
       };
     })
@@ -463,9 +463,9 @@ function Figure(props: FigureProps): ReactNode {
           }}
         >
           <option value="">no split</option>
-          {splits.map((one) => (
-            <option key={one} value={one}>
-              {SPLITS[one]}
+          {splits.map((split) => (
+            <option key={split} value={split}>
+              {SPLITS[split]}
             </option>
           ))}
         </select>
@@ -489,11 +489,11 @@ function Figure(props: FigureProps): ReactNode {
         </p>
         {(chart.series.length > 1 || chart.series[0]?.total !== undefined) && (
           <ul className="flex min-w-0 flex-wrap gap-x-3">
-            {chart.series.map((one, at) => (
-              <li key={one.label} className="inline-flex items-center gap-1.5">
-                <Swatch color={colorOf(one, at)} />
-                {one.label}
-                {one.total !== undefined && <span className="font-semibold text-agent-text">{one.total}</span>}
+            {chart.series.map((line, at) => (
+              <li key={line.label} className="inline-flex items-center gap-1.5">
+                <Swatch color={colorOf(line, at)} />
+                {line.label}
+                {line.total !== undefined && <span className="font-semibold text-agent-text">{line.total}</span>}
               </li>
             ))}
           </ul>
@@ -515,8 +515,8 @@ function IntervalTable(props: ChartProps & { readonly name: PanelName }): ReactN
   const columns = useMemo(
     (): readonly TableColumn<number>[] => [
       column("interval", "Interval", { width: 150, share: 1 }, (at) => intervalOf(times[at] ?? 0, bucketS)),
-      ...series.map((one) =>
-        column<number>(one.label, one.label, { width: 110, isNumber: true }, (at) => valueAt(one, at, format)),
+      ...series.map((line) =>
+        column<number>(line.label, line.label, { width: 110, isNumber: true }, (at) => valueAt(line, at, format)),
       ),
     ],
     [times, bucketS, series, format],
@@ -548,9 +548,9 @@ export function waitingByKind(
   requests: readonly Approval[],
 ): readonly { readonly kind: string; readonly word: string; readonly count: number; readonly oldest: string }[] {
   return WANTS.flatMap(([kind, word]) => {
-    const found = requests.filter(({ request }) => (request.kind ?? "approval") === kind);
-    const oldest = found.map(({ askedAt }) => askedAt ?? "").toSorted()[0];
-    return oldest === undefined ? [] : [{ kind, word, count: found.length, oldest }];
+    const ofKind = requests.filter(({ request }) => (request.kind ?? "approval") === kind);
+    const oldest = ofKind.map(({ askedAt }) => askedAt ?? "").toSorted()[0];
+    return oldest === undefined ? [] : [{ kind, word, count: ofKind.length, oldest }];
   });
 }
 
@@ -641,14 +641,14 @@ function Causes({ agent, range }: Pick<BodyProps, "agent" | "range">): ReactNode
         <p className="text-sm text-agent-muted">No run failed in the last {range}.</p>
       )}
       <ul>
-        {causes.map(({ kind, told, count }) => (
-          <li key={`${kind} ${told}`} className={ROW}>
+        {causes.map(({ kind, told: message, count }) => (
+          <li key={`${kind} ${message}`} className={ROW}>
             <TextLink
-              href={to("decisions", [], { ...page, cause: told })}
+              href={to("decisions", [], { ...page, cause: message })}
               className="min-w-0 flex-1 truncate"
-              title={told}
+              title={message}
             >
-              {causeWords(told)}
+              {causeWords(message)}
             </TextLink>
             <span className="shrink-0 tabular-nums">{formatCount(count)}</span>
           </li>

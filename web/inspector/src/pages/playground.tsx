@@ -48,6 +48,7 @@ import {
   TextLink,
 } from "../parts.js";
 import { isOver, playgroundQuery, runQuery, traceQuery, useRefresh, useStartedRuns } from "../queries.js";
+import { tabTexts } from "../storage.js";
 
 const Size = z.enum(["call", "run"]);
 type Size = z.infer<typeof Size>;
@@ -72,7 +73,7 @@ const Work = z.object({
 type Work = Readonly<z.infer<typeof Work>>;
 
 /** The work that a text of the storage holds; undefined if another version of the page wrote it, or something else. */
-export function workIn(text: string | null): Work | undefined {
+export function workIn(text: string | undefined): Work | undefined {
   try {
     return Work.safeParse(JSON.parse(text ?? "null")).data;
   } catch {
@@ -191,16 +192,12 @@ function promptOf(attempt: PlaygroundDraft, draft: PlaygroundDraft): Partial<Wor
 /** The changes and attempts of a step; they survive a reload of the tab. */
 function useWork(draft: PlaygroundDraft): readonly [Work, ChangeWork] {
   const name = `windlass:playground:${draft.runId}/${draft.stepIndex}`;
-  const [work, setWork] = useState(() => workIn(sessionStorage.getItem(name)) ?? asRecorded(draft));
+  const [work, setWork] = useState(() => workIn(tabTexts.get(name)) ?? asRecorded(draft));
   const change: ChangeWork = (some) => {
     setWork((before) => ({ ...before, ...some }));
   };
   useEffect(() => {
-    try {
-      sessionStorage.setItem(name, JSON.stringify(work));
-    } catch {
-      // The tab has no room: the changes last until it is closed.
-    }
+    tabTexts.set(name, JSON.stringify(work));
   }, [name, work]);
   return [work, change];
 }
@@ -223,8 +220,8 @@ function changesOf(draft: PlaygroundDraft, work: Work): NewPlaygroundRun {
   };
 }
 
-function isSame(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+function isSame(left: unknown, other: unknown): boolean {
+  return JSON.stringify(left) === JSON.stringify(other);
 }
 
 function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
@@ -347,9 +344,9 @@ function PromptForm({ draft, work, change }: FormProps): ReactNode {
           </pre>
         </details>
       )}
-      {draft.unknown.map((words) => (
-        <p key={words} className="border-l-2 border-l-agent-warning pl-3 text-xs text-agent-muted">
-          {words}
+      {draft.unknown.map((setting) => (
+        <p key={setting} className="border-l-2 border-l-agent-warning pl-3 text-xs text-agent-muted">
+          {setting}
         </p>
       ))}
     </>
@@ -427,7 +424,9 @@ export function fieldsOf(message: ModelMessage): readonly Field[] {
     const set = (some: object): ModelMessage =>
       ({
         ...message,
-        content: (message.content as readonly object[]).map((one, place) => (place === at ? { ...one, ...some } : one)),
+        content: (message.content as readonly object[]).map((part, index) =>
+          index === at ? { ...part, ...some } : part,
+        ),
       }) as ModelMessage;
     switch (part.type) {
       case "text":
@@ -488,10 +487,10 @@ function Messages({ messages, onChange }: MessagesProps): ReactNode {
               message={message}
               place={at + 1}
               onChange={(next) => {
-                onChange(messages.map((one, place) => (place === at ? next : one)));
+                onChange(messages.map((other, index) => (index === at ? next : other)));
               }}
               onRemove={() => {
-                onChange(messages.filter((_, place) => place !== at));
+                onChange(messages.filter((_, index) => index !== at));
               }}
             />
           </li>
@@ -525,14 +524,14 @@ interface MessageFormProps {
   readonly onRemove: () => void;
 }
 
-function MessageForm({ message, place, onChange, onRemove }: MessageFormProps): ReactNode {
+function MessageForm({ message, place: index, onChange, onRemove }: MessageFormProps): ReactNode {
   const fields = fieldsOf(message);
   const others = typeof message.content === "string" ? 0 : message.content.length - fields.length;
   return (
     <>
       <div className="-my-1 flex items-center justify-between gap-2 text-xs text-agent-muted">
         <span className="font-semibold">{NAMES[message.role]}</span>
-        <Button variant="quiet" className="min-h-6 px-1 py-0" aria-label={`Remove message ${place}`} onClick={onRemove}>
+        <Button variant="quiet" className="min-h-6 px-1 py-0" aria-label={`Remove message ${index}`} onClick={onRemove}>
           <X aria-hidden className="size-3.5" />
         </Button>
       </div>
@@ -540,7 +539,7 @@ function MessageForm({ message, place, onChange, onRemove }: MessageFormProps): 
         <Words
           key={at}
           label={field.label === NAMES[message.role] ? undefined : field.label}
-          name={`Message ${place}: ${field.label}`}
+          name={`Message ${index}: ${field.label}`}
           value={field.text}
           isCode={field.isCode}
           onChange={(text) => {
@@ -665,8 +664,8 @@ export function figuresFrom(trace: TraceInfo | undefined, stepIndex: number): Fi
     ({ name, attrs }) => name.startsWith("llm.") && Number(attrs?.["stepIndex"] ?? -1) >= stepIndex,
   );
   const total = (name: string): number | undefined => {
-    const known = calls.map(({ attrs }) => attrs?.[name]).filter((one) => typeof one === "number");
-    return known.length === 0 ? undefined : known.reduce((sum, one) => sum + one, 0);
+    const values = calls.map(({ attrs }) => attrs?.[name]).filter((value) => typeof value === "number");
+    return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
   };
   const times = calls.flatMap(({ startAt, endAt }) =>
     endAt === undefined ? [] : [Date.parse(endAt) - Date.parse(startAt)],
@@ -675,7 +674,7 @@ export function figuresFrom(trace: TraceInfo | undefined, stepIndex: number): Fi
     inputTokens: total("inputTokens"),
     outputTokens: total("outputTokens"),
     costMicros: total("costMicros"),
-    ms: times.length === 0 ? undefined : times.reduce((sum, one) => sum + one, 0),
+    ms: times.length === 0 ? undefined : times.reduce((sum, time) => sum + time, 0),
   };
 }
 
@@ -686,8 +685,8 @@ function useSide(runId: string | undefined, stepIndex: number, size: Size, isDon
   if (!isRun || run.data === undefined) return undefined;
   const { result } = run.data;
   const structured = result?.structuredOutput;
-  const said = structured === undefined ? result?.output : formatValue(structured);
-  return { text: said || (result?.error?.message ?? ""), figures: figuresFrom(trace.data, stepIndex) };
+  const output = structured === undefined ? result?.output : formatValue(structured);
+  return { text: output || (result?.error?.message ?? ""), figures: figuresFrom(trace.data, stepIndex) };
 }
 
 interface ComparisonProps {
@@ -881,12 +880,12 @@ function caseOf(
   { messages }: PlaygroundDraft,
   { runId }: Attempt,
 ): { readonly name: string; readonly inputs: JsonValue } {
-  const said = messages
+  const content = messages
     .filter(({ role }) => role === "user")
     .map((message) =>
       fieldsOf(message)
         .map(({ text }) => text)
         .join("\n"),
     );
-  return { name: runId, inputs: said.length === 1 ? (said[0] ?? "") : { conversation: said } };
+  return { name: runId, inputs: content.length === 1 ? (content[0] ?? "") : { conversation: content } };
 }

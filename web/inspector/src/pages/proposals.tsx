@@ -162,8 +162,8 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
         />
         <Changes proposal={proposal} />
         <Evidence runIds={proposal.evidence} />
-        {work.map((one) => (
-          <Work key={`${one.kind} ${one.startedAt}`} work={one} />
+        {work.map((job) => (
+          <Work key={`${job.kind} ${job.startedAt}`} work={job} />
         ))}
         {check !== undefined && <Checked id={checkId} check={check} />}
       </div>
@@ -242,11 +242,11 @@ type Given = "approve" | "refuse" | "check";
 function Settle({ view: { proposal, check, work } }: { readonly view: ProposalView }): ReactNode {
   const [reason, setReason] = useState("");
   const act = useMutation({
-    mutationFn: async (given: Given): Promise<void> => {
-      const words = reason.trim();
-      const body: Verdict = { fingerprint: proposal.fingerprint, ...(words === "" ? {} : { reason: words }) };
-      if (given === "check") await client.proposals.check(proposal.id);
-      else await client.proposals[given](proposal.id, body);
+    mutationFn: async (verdict: Given): Promise<void> => {
+      const comment = reason.trim();
+      const body: Verdict = { fingerprint: proposal.fingerprint, ...(comment === "" ? {} : { reason: comment }) };
+      if (verdict === "check") await client.proposals.check(proposal.id);
+      else await client.proposals[verdict](proposal.id, body);
     },
     onSettled: useRefresh(["proposals"]),
   });

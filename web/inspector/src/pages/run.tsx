@@ -155,7 +155,7 @@ function findSpan(
   const isMeant = (span: TraceSpan, at: number): boolean =>
     spanId === undefined ? at === 0 && span.seq === seq : span.spanId === spanId;
   for (const [at, trace] of traces.entries()) {
-    const span = trace.spans.find((one) => isMeant(one, at));
+    const span = trace.spans.find((span) => isMeant(span, at));
     const callId = span?.attrs?.["callId"];
     if (span !== undefined)
       return {
@@ -194,13 +194,13 @@ function Views({ info: { run }, records, traces }: ViewsProps): ReactNode {
     },
     [change],
   );
-  const beside = (content: ReactNode, place?: Place): ReactNode => (
+  const beside = (content: ReactNode, position?: Place): ReactNode => (
     <Beside
       panel={
         <RecordPanel
-          runId={place?.runId ?? runId}
-          seq={place?.seq ?? at}
-          callId={place?.callId}
+          runId={position?.runId ?? runId}
+          seq={position?.seq ?? at}
+          callId={position?.callId}
           onClose={() => {
             change({ at: undefined, span: undefined });
           }}
@@ -249,8 +249,8 @@ function Views({ info: { run }, records, traces }: ViewsProps): ReactNode {
 }
 
 const SAID: readonly TableColumn<FeedbackInfo>[] = [
-  column("about", "About", { width: 110 }, (one) => aboutOf(one)),
-  column("said", "What was said", { width: 220, share: 1 }, (one) => toldOf(one)),
+  column("about", "About", { width: 110 }, (feedback) => aboutOf(feedback)),
+  column("said", "What was said", { width: 220, share: 1 }, (feedback) => toldOf(feedback)),
   column("by", "By", { width: 120, fromPx: 560 }, ({ by = "–" }) => by),
   column("at", "When", { width: 160, fromPx: 480 }, ({ at }) => formatWhen(at)),
 ];
@@ -273,7 +273,7 @@ function Said({ feedback, records }: SaidProps): ReactNode {
       label="Feedback"
       rows={feedback}
       columns={SAID}
-      keyOf={(one) => `${one.at} ${aboutOf(one)} ${toldOf(one)}`}
+      keyOf={(feedback) => `${feedback.at} ${aboutOf(feedback)} ${toldOf(feedback)}`}
       onOpen={({ stepIndex }) => {
         const step = records.find(({ type, data }) => type === "step.started" && data["stepIndex"] === stepIndex);
         change({ view: undefined, at: step?.seq }, { push: true });
@@ -289,16 +289,16 @@ export function comparable(
   same: readonly RunRow[],
   newest: readonly RunRow[],
 ): readonly (readonly [runId: string, words: string])[] {
-  const told = ({ runId: id, input, status, startedAt, at }: RunRow): string =>
+  const textOf = ({ runId: id, input, status, startedAt, at }: RunRow): string =>
     `${cut(input || shortId(id), COMPARED_CHARS_MAX)} · ${statusWords(status)}, ${formatWhen(startedAt ?? at ?? "")}`;
   const isSame = ({ input }: RunRow): boolean => wish !== undefined && input === wish;
-  const found = new Map(
-    [...same, ...newest].filter((one) => one.runId !== runId).map((one) => [one.runId, one] as const),
+  const others = new Map(
+    [...same, ...newest].filter((run) => run.runId !== runId).map((run) => [run.runId, run] as const),
   );
-  const all = [...found.values()];
+  const all = [...others.values()];
   return [
-    ...all.filter(isSame).map((one) => [one.runId, `same wish: ${told(one)}`] as const),
-    ...all.filter((one) => !isSame(one)).map((one) => [one.runId, told(one)] as const),
+    ...all.filter(isSame).map((run) => [run.runId, `same wish: ${textOf(run)}`] as const),
+    ...all.filter((run) => !isSame(run)).map((run) => [run.runId, textOf(run)] as const),
   ];
 }
 

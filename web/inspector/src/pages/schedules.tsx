@@ -75,9 +75,9 @@ const SCHEDULE_COLUMNS: readonly TableColumn<ScheduleInfo>[] = [
       {name}
     </span>
   )),
-  column("state", "State", { width: 130 }, (one) => <State schedule={one} />),
-  column("rule", "When", { width: 190, share: 1, fromPx: 560 }, (one) => (
-    <span title={one.cron}>{ruleWords(one)}</span>
+  column("state", "State", { width: 130 }, (schedule) => <State schedule={schedule} />),
+  column("rule", "When", { width: 190, share: 1, fromPx: 560 }, (schedule) => (
+    <span title={schedule.cron}>{ruleWords(schedule)}</span>
   )),
   column("zone", "Zone", { width: 120, fromPx: 900 }, ({ timezone }) => timezone),
   column("agent", "Agent", { width: 100, fromPx: 770 }, ({ agent }) => agent),

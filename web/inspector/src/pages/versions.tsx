@@ -72,12 +72,12 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
       </Empty>
     );
   const next = pick(versions, search.new) ?? versions[0];
-  const old = pick(versions, search.old) ?? versions.find((one) => one !== next);
-  const chosen = new Set([old, next].flatMap((one) => (one === undefined ? [] : [one.tally.fingerprint])));
-  const choose = (wanted: ReadonlySet<string>): void => {
+  const old = pick(versions, search.old) ?? versions.find((version) => version !== next);
+  const chosen = new Set([old, next].flatMap((version) => (version === undefined ? [] : [version.tally.fingerprint])));
+  const choose = (picked: ReadonlySet<string>): void => {
     // Two are compared: a third one takes the place of the older one.
-    const added = versions.find(({ tally }) => wanted.has(tally.fingerprint) && !chosen.has(tally.fingerprint));
-    const pair = versions.filter((one) => one === added || one === next);
+    const added = versions.find(({ tally }) => picked.has(tally.fingerprint) && !chosen.has(tally.fingerprint));
+    const pair = versions.filter((version) => version === added || version === next);
     if (added !== undefined) change({ new: pair[0]?.tally.fingerprint, old: pair[1]?.tally.fingerprint });
   };
   return (
@@ -234,7 +234,7 @@ function told(estimate: Estimate | undefined, format: (value: number) => string)
 
 /** Where the scale ends: at 100 % for a share, else at the largest number. */
 function mostOf(id: Metric, estimates: readonly (Estimate | undefined)[]): number {
-  return id === "successRate" ? 1 : Math.max(...estimates.map((one) => one?.high ?? one?.value ?? 0), 0);
+  return id === "successRate" ? 1 : Math.max(...estimates.map((estimate) => estimate?.high ?? estimate?.value ?? 0), 0);
 }
 
 const FULL = 100;

@@ -53,6 +53,13 @@ SECRET_FILES: Final = tuple(
     rsa.txt *[-_]rsa.txt rsa[-_]private* bearer.txt pat.txt login.json session.json sessions.json
     google-services.json googleservice-info.plist wallet.txt seed.txt dsn.txt hmac.txt env.txt pass.yml
     pass.yaml pass.json
+    .ossutilconfig .cos.conf .vultr-cli.yaml .ovh.conf ovh.conf .civo.json .hcloud.toml .dogrc .zuliprc
+    zuliprc telegram-send.conf .comet.config clearml.conf trains.conf .odbc.ini odbc.ini .pgservice.conf
+    winscp.ini
+    sftp.json ftpsync.settings jenkins_jobs.ini sentry.properties .coveralls.yml wpa_supplicant.conf
+    *.nmconnection wireguard.conf env.json env.list envfile env-file .mpoprc .isyncrc .htusers
+    basic[-_]auth.txt mgmt-users.properties application-users.properties id_xmss id_ed448
+    *[-_]keypair.json utc--* seed.json
     """.split()
 )
 """Names of files; wildcards as in a shell, small letters for both. One that begins with a dot is an ending,
@@ -99,6 +106,10 @@ SECRET_PATHS: Final = tuple(
     .remmina .config/remmina .config/lftp .config/weechat .weechat .znc .config/wandb .config/lastpass
     .config/yt-dlp .envs .android/adbkey .talos .copilot .ibmcloud .config/tea .config/amp .local/share/amp
     .local/share/opencode .config/shell_gpt .config/io.datasette.llm .config/goose
+    .mc/config.json .argocd .config/argocd .expo/state.json .config/nix/nix.conf
+    .config/cachix .config/aerc .config/himalaya .config/exercism .config/pnpm/rc .config/toot
+    .config/crush .config/netlify .config/render .runpod .qcloudcli .tccli .bcecli .influxdbv2 .jira.d
+    .proxychains
     """.split()
 )
 """Folders and files of credentials, wherever they lie below."""
@@ -120,7 +131,7 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OWNERS: Final = (
     "private|priv|deploy|api|access|secret|ssh|gpg|pgp|rsa|dsa|ecdsa|ec|signing|sign|encryption|crypto|aes|hmac"
     "|jwt|master|root|admin|service|account|host|server|client|ssl|tls|gcp|gcs|gcloud|google|aws|azure|github"
-    "|gitlab|stripe|openai|anthropic|sendgrid|twilio|firebase|license|session|auth|bot|prod|production|staging"
+    "|gitlab|stripe|openai|anthropic|sendgrid|twilio|firebase|license|session|auth|bot|prod|production|staging|my"
 )
 _SAYS: Final = re.compile(
     r"(?<![a-z0-9])(?:"

@@ -99,6 +99,7 @@ KINDS: Final = {
     "MOMENT": r"[A-Za-z0-9@+][A-Za-z0-9 ,.:/+-]*",
     "TIME": r"\+(?:[^%]|%[-_0]?[A-Za-z%])*",
     "AGE": r"[-+]?[0-9]{1,9}",
+    "BLOCK": r"[0-9]{0,4}[kKMGTP]?",
     "SIZE": r"[-+]?[0-9]{1,9}[bcwkMG]?",
     "TYPE": r"[bcdflps](?:,[bcdflps])*",
     "PERM": r"[-/]?[0-7]{3,4}|[-/]?[ugoa]*[+=][rwx]+",
@@ -155,7 +156,10 @@ PROGRAMS: Final = {
         "-u --utc --universal -I -Iseconds -Iminutes -R --rfc-email --iso-8601 -d=MOMENT --date=MOMENT",
         "TIME",
     ),
-    "df": ("+ahHikmPT --human-readable --total --local --print-type --inodes", "P*"),
+    "df": (
+        "+ahHikmPT --human-readable --total --local --print-type --inodes --block-size:BLOCK",
+        "P*",
+    ),
     "diff": (
         "+abBdEiNpqrstuwy --brief --recursive --side-by-side --ignore-case --ignore-all-space"
         " --ignore-space-change"
@@ -168,7 +172,7 @@ PROGRAMS: Final = {
     "du": (
         "+abchkmsSx --all --human-readable --summarize --total --apparent-size --bytes --one-file-system"
         " --inodes"
-        " -d=N --max-depth=N",
+        " -d=N --max-depth=N --block-size:BLOCK",
         "P*",
     ),
     "echo": ("", "W*"),
@@ -191,7 +195,7 @@ PROGRAMS: Final = {
         " --directory"
         " --inode --size --full-time --group-directories-first --numeric-uid-gid --classify --color"
         " --color:WHEN"
-        " --sort:NAME --time:NAME --time-style:NAME --format:NAME",
+        " --sort:NAME --time:NAME --time-style:NAME --format:NAME --block-size:BLOCK",
         "P*",
     ),
     "md5sum": ("-b -t --tag", "P*"),

@@ -262,7 +262,8 @@ def _grep(simple: Simple) -> list[Edit]:
 
 
 def _git(simple: Simple, use: Use) -> list[Edit]:
-    before = _before_dashes(simple)
+    # To cat-file, words after two dashes are names of objects too; to the others they are paths.
+    before = simple.words if use.program == "git cat-file" else _before_dashes(simple)
     texts = [word.text for word in before]
     edits: list[Edit] = []
     if use.program != "git log" and not (use.program == "git cat-file" and "-p" not in texts):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from windlass_harness.record import to_event as to_event
     from windlass_harness.views.chat import ChatState as ChatState
     from windlass_harness.views.chat import fold_chat as fold_chat
     from windlass_harness.views.chat import step_message_id as step_message_id
     from windlass_harness.views.decisions import DecisionsState as DecisionsState
     from windlass_harness.views.decisions import fold_decisions as fold_decisions
     from windlass_harness.views.decisions import with_options as with_options
-    from windlass_harness.views.events import to_event as to_event
     from windlass_harness.views.events import to_sse as to_sse
     from windlass_harness.views.fold import VIEW_VERSION as VIEW_VERSION
     from windlass_harness.views.fold import Gap as Gap
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from windlass_harness.views.usage import fold_usage as fold_usage
 
 _HOMES = {
+    "windlass_harness.record": ("to_event",),
     "windlass_harness.views.chat": (
         "ChatState",
         "fold_chat",
@@ -57,10 +58,7 @@ _HOMES = {
         "fold_decisions",
         "with_options",
     ),
-    "windlass_harness.views.events": (
-        "to_event",
-        "to_sse",
-    ),
+    "windlass_harness.views.events": ("to_sse",),
     "windlass_harness.views.fold": (
         "Gap",
         "Position",

@@ -1,36 +1,18 @@
-"""Projections of records: feed events and Steerable SSE events."""
+"""Feed events as events of the simple chat stream."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from windlass_harness.record import Record, body_of
+from windlass_harness.record import body_of
 from windlass_harness.views.payloads import tool_call, tool_result
 from windlass_harness.views.stream import CallRequested, CallSettled, Change, TextDelta
-from windlass_protocol import Event, EventMeta, JsonObject, SSEEvent, SSEEventType
+from windlass_protocol import Event, JsonObject, SSEEvent, SSEEventType
 from windlass_protocol.generated import records
 
 SLIM_TYPES: Final = frozenset({"message.appended", "reasoning.appended", "action.input.appended"})
 """Text deltas: a feed of slim deltas sends them short."""
 SHARED_FIELDS: Final = frozenset({"sequence", "stepIndex", "turnId"})
 """Fields in the data of a text delta that the next ones of its step share with it."""
-
-
-def to_event(record: Record) -> Event:
-    """Return the feed event of a record."""
-    return Event(
-        type=record.type,
-        data=record.data,
-        meta=EventMeta(
-            at=record.at,
-            id=record.event_id,
-            attempt=record.attempt,
-            position=record.position,
-        ),
-        session_id=record.session_id,
-        seq=record.seq,
-        run_id=record.run_id,
-        agent_id=record.agent_id,
-    )
 
 
 def to_sse(event: Event, changes: Iterable[Change]) -> tuple[SSEEvent, ...]:

@@ -32,7 +32,7 @@ async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, *, clock: Cl
     """
     sink = sinks.get(effect.sink_id)
     if sink is None:
-        return DeliverySettled(effect.delivery_id, error=_nobody(effect.sink_id))
+        return DeliverySettled(effect.delivery_id, error=_unknown_sink(effect.sink_id))
     for attempt in range(DELIVERY_ATTEMPTS_MAX - 1):
         settled = await _attempt(sink, effect)
         if settled.error is None or settled.error.retry is not RetryClass.RETRYABLE:
@@ -76,7 +76,7 @@ def _output(effect: Deliver) -> Delivery:
     )
 
 
-def _nobody(sink_id: str) -> ErrorInfo:
+def _unknown_sink(sink_id: str) -> ErrorInfo:
     return ErrorInfo(
         code=ErrorCode.REJECTED,
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,

@@ -76,7 +76,7 @@ from windlass_protocol import (
 from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.generated import records
-from windlass_protocol.unchecked import unchecked
+from windlass_protocol.unchecked import maker
 
 _USAGE_FIELDS: Final = fields(records.Usage)
 
@@ -479,7 +479,7 @@ def _pieces(chunk: LLMStreamChunk) -> Iterator[LLMStreamChunk]:
     yield chunk
 
 
-_CALL_FIELDS = set(ToolCall.model_fields)
+_tool_call: Final = maker(ToolCall, *ToolCall.model_fields)
 _ERRORS = {ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON, ToolOutputType.EXECUTION_DENIED}
 
 
@@ -658,8 +658,7 @@ def _assistant(message: AssistantMessage) -> LLMMessage:
 def _call(part: ToolCallPart) -> ToolCall:
     # Providers require an object; text that is not JSON is wrapped, so that the model sees its mistake.
     arguments: JsonObject = part.input if isinstance(part.input, dict) else {"": part.input}
-    values: dict[str, object] = {"id": part.tool_call_id, "name": part.tool_name, "arguments": arguments}
-    return unchecked(ToolCall, values, set_fields=_CALL_FIELDS)
+    return _tool_call(id=part.tool_call_id, name=part.tool_name, arguments=arguments)
 
 
 def _tool(part: ToolResultPart) -> LLMMessage:

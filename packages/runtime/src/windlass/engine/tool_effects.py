@@ -52,7 +52,7 @@ from windlass_protocol import ActionStatus
 from windlass_protocol.frozen import mutable
 
 _TOOL_RETRY: Final = RetryPolicy()
-_NOBODY_TO_ASK: Final = "The tool needs an answer of a person, and no person can be asked in this run."
+_NO_PERSON_TO_ASK: Final = "The tool needs an answer of a person, and no person can be asked in this run."
 
 
 def visible_to(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue], None]:
@@ -360,7 +360,7 @@ class ToolEffects:
 
     def _questions(self, call: "_Call", state: LoopState) -> Questions:
         """Return the questions of a call, with the answers that people gave."""
-        refusal = None if self._context.can_ask(state) else _NOBODY_TO_ASK
+        refusal = None if self._context.can_ask(state) else _NO_PERSON_TO_ASK
         return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
 
     def _tool_context(self, call: "_Call", state: LoopState) -> ToolContext | None:

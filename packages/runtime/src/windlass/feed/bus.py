@@ -10,7 +10,7 @@ from weakref import ReferenceType, ref
 
 from windlass.errors import AgentError, kind_of
 from windlass.feed.cursors import EVENTS_PER_READ, id_cursor
-from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
+from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, weight
 from windlass.feed.overflow import QueuedSubscription
 from windlass.feed.relay import LiveRelay
 from windlass.feed.subscription import (
@@ -39,7 +39,7 @@ from windlass.ports.feed import (
     StreamOptions,
     bad_subscription,
 )
-from windlass_harness.record import Record
+from windlass_harness.record import Record, to_event
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
 from windlass_protocol.generated.records import ActionResult
@@ -100,7 +100,7 @@ class Feed:
             if topic is None:
                 continue
             shown = shown or [
-                PublishedRecord(record, show(record), weight(record.data)) for record in records
+                PublishedRecord(record, to_event(record), weight(record.data)) for record in records
             ]
             for seq, pieces in tails:
                 topic.add_tail((session_id, seq), pieces)
@@ -227,7 +227,7 @@ class Feed:
         while records := await self._store.read(run.session_id, after=after, limit=EVENTS_PER_READ):
             for record in records:
                 if record.type in RUN_ENDS and run_id_of(record) == run.run_id:
-                    return show(record)
+                    return to_event(record)
             after = records[-1].seq
         return None
 
@@ -360,7 +360,7 @@ class Feed:
             if record.type in RUN_ENDS:
                 run_id = run_id_of(record)
                 if run_id in self._ends:
-                    self._tell(run_id, show(record))
+                    self._tell(run_id, to_event(record))
 
     def _tell(self, run_id: str, event: Event | None) -> None:
         for end in self._ends.pop(run_id):

@@ -7,15 +7,11 @@ from msgspec import Struct, json
 from pydantic import JsonValue
 
 from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX, PIECE_CHARS_MAX
-from windlass_harness.record import Record
-from windlass_protocol import Event, EventMeta, JsonObject
+from windlass_harness.record import Record, to_delta
+from windlass_protocol import Event, JsonObject
 from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated.records import ActionResult
-from windlass_protocol.unchecked import unchecked
-
-_META_FIELDS: Final = set(EventMeta.model_fields)
-_EVENT_FIELDS: Final = set(Event.model_fields)
 
 
 class PublishedRecord(NamedTuple):
@@ -25,56 +21,6 @@ class PublishedRecord(NamedTuple):
     event: Event
     weight: int
     """Bytes, about."""
-
-
-def show(record: Record) -> Event:
-    """Return the event of a record; same result as `to_event`, at a third of the cost."""
-    meta = _meta(record, record.at)
-    meta["id"], meta["position"] = record.event_id, record.position
-    return _event(record, record.type, meta=meta, data=record.data)
-
-
-def show_delta(
-    started: Record, event_type: str, *, data: dict[str, JsonValue], position: tuple[int, int], at: str
-) -> Event:
-    """Return a live delta of a step.
-
-    `position` is the sequence number of the record before it, and its index in the step.
-    """
-    seq, index = position
-    return _event(started, event_type, meta=_meta(started, at), data=data, index=index, seq=seq)
-
-
-def _meta(record: Record, at: str) -> dict[str, object]:
-    return {
-        "at": at,
-        "id": None,
-        "attempt": record.attempt,
-        "delivery_ids": None,
-        "position": None,
-    }
-
-
-def _event(
-    record: Record,
-    event_type: str,
-    *,
-    meta: dict[str, object],
-    data: dict[str, JsonValue],
-    index: int | None = None,
-    seq: int | None = None,
-) -> Event:
-    values: dict[str, object] = {
-        "type": event_type,
-        "meta": unchecked(EventMeta, meta, set_fields=_META_FIELDS),
-        "data": data,
-        "session_id": record.session_id,
-        "seq": record.seq if seq is None else seq,
-        "index": index,
-        "run_id": record.run_id,
-        "agent_id": record.agent_id,
-    }
-    return unchecked(Event, values, set_fields=_EVENT_FIELDS)
 
 
 PART_BYTES: Final = 64
@@ -304,7 +250,7 @@ class StepDeltas:
                     begun.add((kind.type, call))
                     data[kind.so_far] = data[kind.field]
             index = self.base + at_piece - 1
-            yield show_delta(self.started, event_type, data=data, position=(seq, index), at=at)
+            yield to_delta(self.started, event_type, data=data, position=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
         data: JsonObject = {kind.field: "".join(texts), **place_of(self.started)}

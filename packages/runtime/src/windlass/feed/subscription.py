@@ -8,11 +8,11 @@ from weakref import WeakSet
 
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
-from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
+from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, weight
 from windlass.ports.catalog import RunRow
 from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, bad_subscription
 from windlass.refusals import unknown_run
-from windlass_harness.record import Record
+from windlass_harness.record import Record, to_event
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Cursor, Event
 from windlass_protocol.frozen import frozen
@@ -469,7 +469,7 @@ class Topic:
 async def _fetch_events(line: RecordSequence, after: int) -> Fetched:
     fetched = await line.fetch(after)
     published = tuple(
-        PublishedRecord(record, show(record), weight(record.data)) for record in fetched.records
+        PublishedRecord(record, to_event(record), weight(record.data)) for record in fetched.records
     )
     return Fetched(fetched.records, fetched.is_gone, published)
 
@@ -794,7 +794,7 @@ class Subscription(Reader):
             if has_live:
                 self._take_tail(topic, record, ready=ready)
             if chosen is None or chosen.wants(record.type, record):
-                ready.append(item.event if isinstance(item, PublishedRecord) else show(item))
+                ready.append(item.event if isinstance(item, PublishedRecord) else to_event(item))
                 if self._until_terminal and record.type in RUN_ENDS:
                     self._end = order
                     break

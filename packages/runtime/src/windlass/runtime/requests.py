@@ -187,7 +187,7 @@ async def requests_of(run: "RunHandle[object]") -> AsyncGenerator[Request]:
     """Yield each open request of a run once, up to the end of the run.
 
     The journal decides, not the events: each `input.requested`, old or new, makes it read the requests that
-    are open now. So a loop that starts again after a crash gets those that nobody has answered yet.
+    are open now. So a loop that starts again after a crash gets those without an answer.
     """
     yielded_ids: set[str] = set()
     async with aclosing(run.events()) as events:

@@ -27,6 +27,7 @@ from windlass.errors import Rejected, wrong
 from windlass.ports.sandbox import Output, SandboxFailed
 from windlass.sandboxes import launch
 from windlass.sandboxes.disk import Disk, DiskUsage, settle, watch
+from windlass.sandboxes.git import git_script
 from windlass.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
@@ -51,6 +52,8 @@ ADAPTER: Final = "bubblewrap"
 WORKSPACE: Final = "/workspace"
 """The folder, as commands see it."""
 HOME: Final = "/home/agent"
+_READS: Final = "/run/windlass"
+"""The folder with the git of safe commands."""
 USER_ID: Final = 1_000
 """The user and the group, as commands see them."""
 MEMORY_BYTES: Final = 2 * 1_073_741_824
@@ -148,12 +151,14 @@ class BubblewrapSandbox(ProcessSandbox):
             raise SandboxFailed("the sandbox cannot be made: its folder is not there any more") from None
         proxy, cgroup = self._proxy(), Cgroup.make(spec)
         inner = _shell(command, spec, is_counted=cgroup is not None, is_full=disk.is_full)
+        git = git_script(bash_at(PATH), PATH)
         options = _walls(self.folder, self._etc, spec, has_network=proxy is not None)
-        walls, refused = (
-            _handle(b"".join(os.fsencode(option) + b"\0" for option in options)),
-            _handle(_filter(is_full=disk.is_full)),
-        )
-        argv = [bwrap, "--args", str(walls), "--seccomp", str(refused), "--", *inner]
+        handles = [_handle(_filter(is_full=disk.is_full))]
+        if git is not None:
+            handles.append(_handle(git.encode()))
+            options = ["--perms", "0555", "--ro-bind-data", str(handles[1]), f"{_READS}/git", *options]
+        handles.append(_handle(b"".join(os.fsencode(option) + b"\0" for option in options)))
+        argv = [bwrap, "--args", str(handles[-1]), "--seccomp", str(handles[0]), "--", *inner]
         if cgroup is not None:
             argv = cgroup.around(argv)
         variables = {
@@ -167,10 +172,10 @@ class BubblewrapSandbox(ProcessSandbox):
             **option_variables(environment),
         }
         outside = paths_outside(absolute_paths(variables["PATH"]), Path(WORKSPACE))
-        variables[READS_PATH] = os.pathsep.join(outside)
+        variables[READS_PATH] = os.pathsep.join([_READS, *outside])
         clean, program = (
             partial(_clean, cgroup, proxy),
-            Start(argv, variables, self.folder, stdin, (walls, refused)),
+            Start(argv, variables, self.folder, stdin, tuple(handles)),
         )
         try:
             if proxy is None:
@@ -178,8 +183,8 @@ class BubblewrapSandbox(ProcessSandbox):
             else:
                 running = await _start_with_network(program, output, proxy, clean)
         finally:
-            os.close(walls)
-            os.close(refused)
+            for handle in handles:
+                os.close(handle)
         watching = asyncio.create_task(watch(disk, running))
         running.add_cleaner(partial(_cancel, watching))
         running.add_cleaner(partial(settle, disk, running))

@@ -7,7 +7,6 @@ process group; elsewhere the process group is ended.
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Final
 from windlass.ports.sandbox import Output
 from windlass.private_files import remove_tree
 from windlass.sandboxes import launch
+from windlass.sandboxes.git import git_script
 from windlass.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
@@ -40,55 +40,6 @@ from windlass_protocol import JsonObject, SandboxSpec
 ADAPTER: Final = "none"
 PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
 """Environment variables of the host process that commands get; all others may be secrets."""
-_GIT: Final = """\
-#!{bash}
-# git whose reads run none of the programs that a repository can name in its settings: no diff program, text
-# conversion, filter or hook, nothing in the folder of a submodule, and nothing that fetches missing objects.
-before=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -C | -c | --git-dir | --work-tree | --namespace | --config-env) before+=("$1" "$2"); shift; shift ;;
-    -*) before+=("$1"); shift ;;
-    *) break ;;
-  esac
-done
-options=()
-case "${{1-}}" in
-  diff | diff-index | diff-files) options=(--no-ext-diff --no-textconv --ignore-submodules=dirty) ;;
-  log | show | whatchanged | diff-tree) options=(--no-ext-diff --no-textconv) ;;
-  blame | annotate) options=(--no-textconv) ;;
-  status) options=(--ignore-submodules=dirty) ;;
-  branch | tag)
-    # Since git 2.43 a signature is checked to sort by it, and no later setting takes such a key back.
-    case "$({git} "${{before[@]}}" config --get-all "$1.sort")" in *signature*) options=(--no-sort) ;; esac ;;
-  cat-file | check-ignore | count-objects | describe | for-each-ref | grep | ls-files | ls-tree) ;;
-  merge-base | name-rev | reflog | rev-list | rev-parse | shortlog | show-ref) ;;
-  *) exec {git} "${{before[@]}}" "$@" ;;
-esac
-export GIT_ALLOW_PROTOCOL=none
-# A note or a replacement shows any object as a part of a commit.
-export GIT_NO_REPLACE_OBJECTS=1 GIT_NOTES_REF=refs/notes/none-are-shown GIT_NOTES_DISPLAY_REF=
-case "$1" in blame | annotate)
-  # No later setting takes such a file back, and git shows a line of it that is not the name of a commit.
-  top=$({git} "${{before[@]}}" rev-parse --show-toplevel)
-  while IFS= read -r -d "" file; do
-    if [ "$file" != .git-blame-ignore-revs ] || [ -L "$top/$file" ]; then
-      printf "%s\\n" "git: blame.ignoreRevsFile may only be the file .git-blame-ignore-revs" >&2
-      exit 128
-    fi
-  done < <({git} "${{before[@]}}" config -z --get-all blame.ignoreRevsFile) ;;
-esac
-programs="^(filter[.].*[.](clean|smudge|process|required)|hook[.].*[.]event)$"
-count=${{GIT_CONFIG_COUNT:-0}}
-while IFS= read -r -d "" key; do
-  export "GIT_CONFIG_KEY_$count=$key" "GIT_CONFIG_VALUE_$count="
-  count=$((count + 1))
-done < <({git} "${{before[@]}}" config -z --name-only --get-regexp "$programs")
-export GIT_CONFIG_COUNT=$count
-subcommand=$1
-shift
-exec {git} "${{before[@]}}" "$subcommand" "${{options[@]}}" "$@"
-"""
 
 
 class HostSandbox(ProcessSandbox):
@@ -161,10 +112,10 @@ def _private_folder(bash: str, path: str) -> str:
     private = tempfile.mkdtemp(prefix="windlass-")
     for name in ("home", "tmp", "bin"):
         Path(private, name).mkdir(mode=0o700)
-    git = shutil.which("git", path=path)
-    if git is not None:
+    script = git_script(bash, path)
+    if script is not None:
         wrapper = Path(private, "bin", "git")
-        wrapper.write_text(_GIT.format(bash=bash, git=git))
+        wrapper.write_text(script)
         wrapper.chmod(0o500)
     return private
 

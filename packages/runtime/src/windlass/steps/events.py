@@ -16,9 +16,8 @@ from windlass.feed.live import LiveStep
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer
 from windlass.steps.contract import Grammar, ToolLoopHarnessConfig
-from windlass_harness.record import Record
+from windlass_harness.record import Record, to_event
 from windlass_harness.views.eve import EVE_TYPES, EveGrammar
-from windlass_harness.views.events import to_event
 from windlass_protocol import (
     Event,
     EventMeta,

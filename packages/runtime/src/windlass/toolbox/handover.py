@@ -8,10 +8,12 @@ from windlass.errors import AgentError
 from windlass.ports.sandbox import SandboxAccess, SandboxFailed
 from windlass.toolbox.folder import parts_of
 from windlass.toolbox.limits import SENT_FILES_MAX
-from windlass.toolbox.read import PathText
+from windlass.toolbox.protected import names_protected
+from windlass.toolbox.read import PathText, asks_for_secrets
 from windlass.toolbox.shell import ToolPlace
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
+from windlass_protocol import JsonObject
 
 _Paths = Annotated[list[PathText], Field(min_length=1, max_length=SENT_FILES_MAX)]
 _Files = Annotated[dict[PathText, str], Field(min_length=1, max_length=SENT_FILES_MAX)]
@@ -20,7 +22,7 @@ _Files = Annotated[dict[PathText, str], Field(min_length=1, max_length=SENT_FILE
 def send_files_tool(place: ToolPlace) -> Tool[..., object]:
     """Return the tool that hands files over."""
 
-    @tool(mode="read")
+    @tool(mode="read", approval=asks_for_secrets)
     async def send_files(paths: _Paths, ctx: ToolContext) -> dict[str, str]:
         """Hand files of the workspace over to another agent, which has a workspace of its own.
 
@@ -41,7 +43,12 @@ def send_files_tool(place: ToolPlace) -> Tool[..., object]:
 def fetch_files_tool(place: ToolPlace) -> Tool[..., object]:
     """Return the tool that gets files that were handed over."""
 
-    @tool(mode="safe_write", effect="idempotent")
+    def asks(arguments: JsonObject) -> str:
+        files = arguments.get("files")
+        paths = files if isinstance(files, dict) else {}
+        return "always" if any(map(names_protected, paths)) else "policy"
+
+    @tool(mode="safe_write", effect="idempotent", approval=asks)
     async def fetch_files(files: _Files, ctx: ToolContext) -> str:
         """Get files that another agent has handed over with send_files.
 

@@ -77,5 +77,10 @@ def is_protected(parts: Sequence[str]) -> bool:
     return any(_is_on(FOLDERS, name) for name in names) or _is_on(FILES, names[-1] if names else "")
 
 
+def names_protected(path: str) -> bool:
+    """Whether a path, as a model writes it, names such a file."""
+    return is_protected([part for part in path.split("/") if part not in ("", ".", "..")])
+
+
 def _is_on(patterns: Sequence[str], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

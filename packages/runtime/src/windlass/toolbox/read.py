@@ -24,6 +24,8 @@ from windlass.toolbox.limits import (
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_harness.shell.credentials import is_secret
+from windlass_protocol import JsonObject
 from windlass_protocol.frozen import mutable, sealed
 
 _BOMS: Final = (
@@ -146,17 +148,39 @@ class Excerpt:
     """The hash of the whole content; None if the file is too large for that."""
 
 
+def asks_for_secrets(arguments: JsonObject) -> str:
+    """Say when a tool that shows files asks: always, if a path of its arguments is that of credentials."""
+    paths = arguments.get("paths", [arguments.get("path", ".")])
+    if not isinstance(paths, list):
+        return "policy"  # They are refused.
+    # An approval of one does not cover the next.
+    return "always" if any(is_secret(str(path)) for path in paths) else "policy"
+
+
+def check_secret(path: str, target: str) -> None:
+    """Refuse a path that leads to credentials, if its own text did not say so: no person was asked.
+
+    Raises:
+        ToolFailed: it leads there.
+    """
+    if is_secret(target) and not is_secret(path):
+        raise ToolFailed(
+            f"{shown_path(path)} is {shown_path(target)}, which has the name of credentials; "
+            "read it by that name, so that a person is asked"
+        )
+
+
 def read_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
     """Return the tool that reads files of a folder."""
 
-    @tool(mode="read")
+    @tool(mode="read", approval=asks_for_secrets)
     async def read_file(
         path: PathText,
         ctx: ToolContext,
         offset: Annotated[int, Field(ge=1)] = 1,
         limit: Annotated[int, Field(ge=1, le=OUTPUT_LINES_MAX)] = OUTPUT_LINES_MAX,
     ) -> str:
-        """Read a text file of the workspace.
+        """Read a text file of the workspace; one with the name of credentials needs the consent of a person.
 
         Every line is shown behind its number and a tab.
 
@@ -183,6 +207,7 @@ def read_excerpt(folder: Folder, path: str, *, window: Window, is_cancelled: Cal
         ToolFailed: it cannot be read as text.
     """
     with folder.walk(path) as place:
+        check_secret(path, place.path)
         handle = folder.open_file(place)
         try:
             digest = Digest()

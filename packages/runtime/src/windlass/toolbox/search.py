@@ -26,11 +26,12 @@ from windlass.toolbox.limits import (
     SEARCH_TIMEOUT_MS,
     WALK_ENTRIES_MAX,
 )
-from windlass.toolbox.read import FolderListing, PathText, encoding_of
+from windlass.toolbox.read import FolderListing, PathText, asks_for_secrets, check_secret, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
 from windlass.tools.json_schema import matches, pattern_problem, weight
+from windlass_harness.shell.credentials import is_secret
 from windlass_protocol.frozen import mutable, sealed
 
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
@@ -170,7 +171,7 @@ class Query:
 def grep_tool(folder_of: FindFolder) -> Tool[..., object]:
     """Return the tool that searches the text of a folder's files."""
 
-    @tool(mode="read", timeout=SEARCH_TIMEOUT_MS / 1_000)
+    @tool(mode="read", timeout=SEARCH_TIMEOUT_MS / 1_000, approval=asks_for_secrets)
     async def grep(
         pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)],
         ctx: ToolContext,
@@ -180,6 +181,8 @@ def grep_tool(folder_of: FindFolder) -> Tool[..., object]:
         context: Annotated[int, Field(ge=0, le=GREP_CONTEXT_LINES_MAX)] = 0,
     ) -> str:
         """Search text files for lines that match; each is shown as path:line: text.
+
+        Files with names of credentials are left out, unless `path` names one, and a person consents.
 
         Args:
             pattern: A regular expression without look-around and back-references, matched line by line.
@@ -219,14 +222,20 @@ def search(folder: Folder, path: str, *, query: Query, is_cancelled: Callable[[]
     matches = _Found(folder, query, is_cancelled)
     walk = Search(is_cancelled)
     with folder.walk(path) as place:
+        check_secret(path, place.path)
         if not place.is_folder:
             handle = folder.open_file(place)
             matches.file(handle, place.path)
         else:
+            has_consent = is_secret(path)
             start = len(place.path) + 1 if place.path else 0
             for entry in walk.entries(place):
                 is_wanted = query.files is None or query.files.matches(entry.path[start:])
-                if entry.kind is Kind.FILE and is_wanted:
+                if entry.kind is not Kind.FILE or not is_wanted:
+                    continue
+                if is_secret(entry.path) and not has_consent:
+                    matches.left_out += 1
+                else:
                     matches.entry(entry.parent, entry.name, entry.path)
                 if matches.is_done:
                     break
@@ -243,6 +252,7 @@ class _Found:
     listing: FolderListing = field(default_factory=FolderListing)
     read: int = 0
     skipped: int = 0
+    left_out: int = 0
     matched: int = 0
 
     @property
@@ -308,6 +318,11 @@ class _Found:
             notes.append("there are more matches; use a narrower pattern or path")
         if self.skipped:
             notes.append(f"{self.skipped:,} files were not searched: too large, or not to be opened")
+        if self.left_out:
+            notes.append(
+                f"{self.left_out:,} files with names of credentials were left out: "
+                "name one as `path`, so that a person is asked"
+            )
         if walk.is_cut or self.read > GREP_BYTES_MAX:
             limit = f"{WALK_ENTRIES_MAX:,} entries and {GREP_BYTES_MAX:,} bytes"
             notes.append(f"the search ended at its limit of {limit}: search a smaller folder")

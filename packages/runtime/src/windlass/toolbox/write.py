@@ -13,7 +13,7 @@ from pydantic import Field
 
 from windlass.toolbox.folder import FindFolder, Folder, Marks, PathTarget, shown_path
 from windlass.toolbox.limits import CHUNK_BYTES, MARKED_FILE_BYTES_MAX, WRITE_CHARS_MAX
-from windlass.toolbox.protected import is_protected
+from windlass.toolbox.protected import is_protected, names_protected
 from windlass.toolbox.read import Digest, PathText
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
@@ -56,7 +56,7 @@ def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
 
     def asks(arguments: JsonObject) -> bool | str:
         # Each of these files is read by other programs: an approval of one does not cover the next.
-        return "always" if _is_protected(str(arguments.get("path"))) else False
+        return "always" if names_protected(str(arguments.get("path"))) else False
 
     @tool(mode="safe_write", effect="idempotent", approval=asks)
     async def write_file(
@@ -88,11 +88,6 @@ def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
     return write_file.with_options(is_outbound=False)
 
 
-def _is_protected(path: str) -> bool:
-    """Whether a path names a file that makes other programs run code."""
-    return is_protected([part for part in path.split("/") if part not in ("", ".", "..")])
-
-
 def _where(folder: Folder, path: str) -> str:
     """Return the target of a path, without links and dots; create nothing."""
     try:
@@ -113,7 +108,7 @@ def write(folder: Folder, path: str, *, draft: FileDraft, lock: Lock) -> Written
     with lock, folder.walk(path, is_writing=True) as place:
         if place.is_folder:
             raise ToolFailed(f"{shown_path(path)} is a folder; give the path of a file")
-        if is_protected(place.path.split("/")) and not _is_protected(path):
+        if is_protected(place.path.split("/")) and not names_protected(path):
             # The consent was not asked for: the path leads there through a link.
             raise ToolFailed(
                 f"{shown_path(path)} is {shown_path(place.path)}, which makes other programs run code; "

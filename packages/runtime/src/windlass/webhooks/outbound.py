@@ -24,8 +24,7 @@ from windlass.webhooks.channel import Channel, Delivered, Notice
 from windlass.webhooks.inbound import LOCAL, Webhook, is_name, is_variable
 from windlass.webhooks.outbox import Outbox
 from windlass.webhooks.signatures import STANDARD
-from windlass_harness.record import Record
-from windlass_harness.views.events import to_event
+from windlass_harness.record import Record, to_event
 from windlass_protocol import EVENT_DATA, InputRequest, JsonObject, encode
 from windlass_protocol.frozen import sealed
 

@@ -24,7 +24,6 @@ from windlass_protocol import (
     CausalIds,
     ErrorKind,
     InputOutcome,
-    InputResolution,
     RetryClass,
     RunStatus,
     SessionStatus,
@@ -78,14 +77,16 @@ def settlements_in(drafts: Iterable[Draft]) -> dict[str, Settlement]:
     settlements: dict[str, Settlement] = {}
     for draft in drafts:
         # A calling session has the resolutions of its subagents too.
-        if draft.type == InputResolved.TYPE and draft.data.get("childSessionId") is None:
-            resolutions = draft.data.get("resolutions")
-            for resolution in resolutions if isinstance(resolutions, list) else ():
-                parsed = InputResolution.model_validate(resolution)
-                option_id = None if parsed.response is None else parsed.response.option_id
-                responder = None if parsed.response is None else parsed.response.responder
-                settlements[parsed.request_id] = Settlement(
-                    parsed.outcome, option_id, responder, draft.at, draft.run_id or ""
+        body = draft.body if draft.type == InputResolved.TYPE else None
+        if isinstance(body, InputResolved) and body.child_session_id is None:
+            for resolution in body.resolutions:
+                response = resolution.response
+                settlements[resolution.request_id] = Settlement(
+                    resolution.outcome,
+                    None if response is None else response.option_id,
+                    None if response is None else response.responder,
+                    draft.at,
+                    draft.run_id or "",
                 )
     return settlements
 

@@ -382,7 +382,7 @@ def test_a_workflow_that_begins_again_ends_alike_wherever_the_process_dies() -> 
         assert crash.result.output == '{"windlass.begin_again": 5}', crash.point
 
 
-def test_a_thousand_children_run_with_a_limit_at_once() -> None:
+def test_many_children_run_with_a_limit_at_once() -> None:
     @workflow
     async def child(ctx: WorkflowContext, number: int) -> int:
         return number

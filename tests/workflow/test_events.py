@@ -21,10 +21,11 @@ from windlass import (
     tool,
 )
 from windlass.ports.machine import Machine
-from windlass.testing import check_workflow, crash_everywhere
+from windlass.testing import crash_everywhere
 from windlass.testing.time import FakeClock, run_in_fake_time, seeded_random, sequential_ids
 from windlass.tools import UndoCall
 from windlass.workflow import CallFailed, WorkflowContext, workflow
+from windlass.workflow.testing import check_workflow
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import RunStatus
 

@@ -6,7 +6,6 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.testing.crashes import Crash as Crash
-    from windlass.testing.crashes import check_workflow as check_workflow
     from windlass.testing.crashes import crash_everywhere as crash_everywhere
     from windlass.testing.models import Answer as Answer
     from windlass.testing.models import Cassette as Cassette
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "windlass.testing.crashes": (
         "Crash",
-        "check_workflow",
         "crash_everywhere",
     ),
     "windlass.testing.models": (

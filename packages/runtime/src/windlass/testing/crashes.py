@@ -1,4 +1,4 @@
-"""Crashes at every call of the store, and replay of a workflow at every call."""
+"""Crashes at every call of the store: a run is broken off there and continued by a second runtime."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -18,7 +18,6 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.handle import RunHandle
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass.testing.time import FakeClock, check_no_loop, run_in_fake_time, seeded_random, sequential_ids
-from windlass.workflow.definition import replay_always, workflows_of
 from windlass_harness.loop.people import is_divergence
 from windlass_protocol import InputKind, InputRequest, InputResponse, RunResult, UserContent
 from windlass_protocol.frozen import sealed
@@ -74,31 +73,16 @@ def crash_everywhere(
         yield crash
 
 
-def check_workflow(
-    workflow: AnyAgent,
-    argument: object = None,
+def run_once(
+    agent: AnyAgent,
+    message: object,
     *,
     answer: str | Callable[[InputRequest], InputResponse] = "approve",
     send: Mapping[str, JsonValue] | None = None,
 ) -> RunResult:
-    """Run a workflow from its start again whenever it has something to do; return the result.
-
-    So each of its calls is compared with the records, as after a crash. It runs in memory and in fake time;
-    `answer` and `send` are those of `crash_everywhere`. Code that reads clocks, random numbers or ids that
-    are not those of the context is refused before.
-
-    Raises:
-        AssertionError: it went another way than its records, or its source reads a clock or a random number.
-        RuntimeError: an event loop is running in this thread, or the run never ends.
-    """
-    check_no_loop("check_workflow")
-    hazards = sorted({hazard for part in workflows_of(workflow) for hazard in part.parts.hazards})
-    if hazards:
-        raise AssertionError(
-            f"{workflow.name} does not go the same way each time: it uses {', '.join(hazards)}"
-        )
-    play = _Play(replay_always(workflow), argument, _choice(answer, "retry"), send or {})
+    """Run an agent or a workflow as `crash_everywhere` does, without a crash, and return the result."""
     clock = FakeClock()
+    play = _Play(agent, message, _choice(answer, "retry"), send or {})
     return run_in_fake_time(_drive(MemoryStore(), clock, play), clock=clock)
 
 

@@ -132,7 +132,11 @@ def test_a_chat_is_a_session_of_the_server(tmp_path: Path, capsys: Capture) -> N
 def test_sessions_are_forked_and_deleted_and_runs_cancelled(capsys: Capture) -> None:
     assert run_here(capsys, "run", "pay").code == 3
     session_id, run_id = newest(capsys)
+    for data in ('{"amount": 40}', "by card"):
+        sent = run_here(capsys, "runs", "send", run_id, "paid", data, "--key", data[:2])
+        assert sent.err.strip() == f"paid was sent to {run_id}."
     assert run_here(capsys, "runs", "cancel", run_id, "--reason", "no").err.strip() == "cancelled"
+    assert "the run has ended" in run_here(capsys, "runs", "send", run_id, "paid").err
     copy = run_here(capsys, "sessions", "fork", session_id).out.strip()
     assert "Omit --name" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
     ended = run_here(capsys, "runs", "fork", run_id).out.strip()

@@ -130,6 +130,12 @@ async def _cancel_run(client: httpx2.AsyncClient) -> Write:
     return Write(((await begin_asking(client))[0]["runId"],), {"reason": "It takes too long."})
 
 
+@story("runs.send")
+async def _send(client: httpx2.AsyncClient) -> Write:
+    event: Json = {"name": "paid", "data": {"amount": 40}, "key": "pay_7"}
+    return Write(((await begin_asking(client))[0]["runId"],), event)
+
+
 @story("runs.retry")
 async def _retry(client: httpx2.AsyncClient) -> Write:
     return Write(((await begin(client, "breaker"))["runId"],), {"budget": {"maxSteps": 9}})

@@ -18,7 +18,7 @@ from windlass.limits import PROGRAM_VARIABLES_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.interpreter import Program, Progress
 from windlass.ports.model import LLMMessage
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass.tools.programs import assigned_names
+from windlass.tools.programs import find_assignments
 from windlass_protocol import JsonObject
 
 
@@ -276,7 +276,7 @@ class N:
 with open("x") as p:
     q: int = 1
 """
-    assert sorted(assigned_names(source)) == sorted(
+    assert sorted(find_assignments(source)) == sorted(
         ["os", "j", "pi", "a", "b", "c", "d", "e", "f", "h", "i", "N", "p", "q"]
     )
-    assert assigned_names("def (") == []
+    assert find_assignments("def (") == []

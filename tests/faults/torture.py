@@ -113,6 +113,13 @@ def programs(args: argparse.Namespace) -> dict[str, Any]:
         return _sum(in_lanes(lambda seed: chain(seed, Path(folder)), seeds, Path(folder)))
 
 
+def histories(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.workflow.histories import simulate  # noqa: PLC0415 - it imports the project
+
+    outcome = simulate(range(args.first, args.first + args.trials))
+    return {**outcome, "violations": outcome["violations"][:SHOWN_MAX]}
+
+
 def crowd(args: argparse.Namespace) -> dict[str, Any]:
     with scratch(args.place) as folder:
         told = asyncio.run(crowds(Path(folder), readers=args.trials, turns=CROWD_TURNS))
@@ -236,6 +243,7 @@ PARTS: Final[dict[str, Part]] = {
     "bits": bits,
     "simulations": simulations,
     "programs": programs,
+    "histories": histories,
     "crowd": crowd,
     "noisy": neighbour,
     "streams": streams,
@@ -263,6 +271,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("J3", "bits", "--trials 5000 --first 1"),
     ("R9", "simulations", "--trials 10000 --first 0"),
     ("R9", "programs", "--trials 100 --first 1"),
+    ("R9", "histories", "--trials 10000 --first 0"),
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
     ("F1", "streams", "--trials 300 --kills 4 --first 1 --seconds 600"),

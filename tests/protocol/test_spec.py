@@ -89,6 +89,7 @@ session.completed       | usage
 
 session.state_changed   | set removed
 feedback.given          runId | thumb score note tags stepIndex messageId by
+run.event_received      runId name | data key by
 session.moved           fromFingerprint toFingerprint | reason
 session.forked          predecessor predecessorSeq |
 run.started             runId agentId | packageFingerprint source mode budget goalId inputData

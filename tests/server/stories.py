@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.golden.journal import JOURNALS, read
 
 from windlass import Event
-from windlass_harness.views.events import to_event
+from windlass_harness.record import to_event
 
 _BROKEN = "Something that nobody will ever"
 Draw = st.DrawFn

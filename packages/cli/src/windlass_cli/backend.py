@@ -38,6 +38,8 @@ from windlass_protocol import SourceKind, SourceRef
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from windlass import AgentRuntime, RunHandle, Schedule, client
     from windlass.agent.agent import AnyAgent
     from windlass.catalog import Page, RunQuery, RunTrace, SettledRequest
@@ -118,6 +120,10 @@ class BackendRun(Protocol):
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
         """Request that the run ends."""
+        ...
+
+    async def send(self, name: str, data: "JsonValue", *, key: str | None, by: str) -> None:
+        """Send an event that the workflow of the run waits for."""
         ...
 
 

@@ -24,6 +24,8 @@ from windlass_cli.output import CommandError
 from windlass_protocol import DeliveryInfo, LimitInfo, NewLimit, NewSchedule, ScheduleInfo
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from windlass import Schedule
     from windlass.catalog import Page, RunQuery
     from windlass.parts import SpendLimit
@@ -151,6 +153,10 @@ class RemoteRun:
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
         await conflict_if_missing(self._client.runs.cancel(self.run_id, reason))
+
+    async def send(self, name: str, data: "JsonValue", *, key: str | None, by: str) -> None:
+        # The server takes the sender from the key.
+        await conflict_if_missing(self._client.runs.send(self.run_id, name, data=data, key=key))
 
 
 class RemoteSessions:

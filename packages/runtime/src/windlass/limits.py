@@ -81,6 +81,8 @@ PROGRAM_REBUILT_MAX: Final = 100
 """Programs that are run again for their variables after the interpreter was replaced."""
 PROGRAM_CALLS_AT_ONCE_MAX: Final = 16
 """Calls of programs of one session that run at the same time."""
+REASON_CHARS_MAX: Final = 512
+"""Characters of the reason of a change of a workflow."""
 WORKFLOW_OUTPUT_BYTES_MAX: Final = 90_000
 """Bytes of the JSON that a workflow returns."""
 MODEL_TIMEOUT_MS: Final = 600_000

@@ -244,6 +244,11 @@ def unknown_run(run_id: str) -> Conflict:
     )
 
 
+def has_ended(run_id: str, status: str) -> Conflict:
+    """Return the error for an event that is sent to a run that has ended."""
+    return contract_violation(f"the run has ended ({status}): no event reaches it", run_id)
+
+
 def not_begun(run_id: str) -> Conflict:
     """Return the error for reading a run that is still queued."""
     return contract_violation("the run has not started: it waits for the previous run of its session", run_id)

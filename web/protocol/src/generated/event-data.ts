@@ -231,6 +231,21 @@ export const FeedbackGivenData = open({
 });
 export type FeedbackGivenData = z.infer<typeof FeedbackGivenData>;
 
+/** An event was sent to a run, which keeps it until its workflow waits for it. */
+export const RunEventReceivedData = open({
+  /** The run that it was sent to. */
+  runId: Id,
+  /** What the workflow waits for. */
+  name: Id,
+  /** What came with it. */
+  data: Json.optional(),
+  /** Events with the same key are one event. */
+  key: Id.optional(),
+  /** Who sent it. */
+  by: z.string().optional(),
+});
+export type RunEventReceivedData = z.infer<typeof RunEventReceivedData>;
+
 /** The session moved to another package. */
 export const SessionMovedData = open({
   /** Package it left. */

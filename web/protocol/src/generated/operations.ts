@@ -486,6 +486,13 @@ export class RunsOperations {
   }
 
   /**
+   * Send an event that the workflow of a run waits for; it is kept until then, and taken once.
+   */
+  send(runId: string, body: wire.NewRunEvent, options?: RequestOptions): Promise<wire.AcceptedRun> {
+    return this.requests.ask(wire.AcceptedRun, { method: "POST", path: path`/v1/runs/${runId}/events`, body, repeat: "derived" }, options);
+  }
+
+  /**
    * Continue a failed run in a new run of its session, without repeating finished calls.
    *
    * A budget is that of both runs together, within that of the agent.

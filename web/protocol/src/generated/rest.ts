@@ -136,6 +136,17 @@ export const NewFeedback = z.strictObject({
 });
 export type NewFeedback = z.infer<typeof NewFeedback>;
 
+/** Body of `POST /runs/{id}/events`. */
+export const NewRunEvent = z.strictObject({
+  /** What the workflow waits for. */
+  name: Id,
+  /** What comes with it; true when absent. */
+  data: Json.optional(),
+  /** Events with the same key are one event; the Idempotency-Key of the request when absent. */
+  key: Id.optional(),
+});
+export type NewRunEvent = z.infer<typeof NewRunEvent>;
+
 /** Body of `POST /proposals`: the goal of a change. */
 export const NewProposal = z.strictObject({
   /** A goal that the server knows. */

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from pydantic_core import from_json
 
 import windlass
 from windlass import parts
@@ -577,6 +578,33 @@ def _undo_line(call: "UndoItem") -> str:
 
 
 _ARGUMENTS_CHARS_MAX: Final = 120
+
+
+@app.command()
+def send(
+    context: typer.Context,
+    run_id: Id,
+    name: Annotated[str, typer.Argument(help="What the workflow waits for.")],
+    data: Annotated[str, typer.Argument(help="What comes with it: JSON, or a text.")] = "true",
+    *,
+    key: Annotated[str | None, typer.Option(help="Events with the same key are one event.")] = None,
+) -> None:
+    """Send an event that the workflow of a run waits for; it is kept until then.
+
+    Example: windlass runs send inc-1042 recovered '{"load": 0.2}' --key check-7
+    """
+    command = command_of(context)
+    try:
+        value = from_json(data)
+    except ValueError:
+        value = data
+
+    async def work(backend: Backend) -> None:
+        snapshot = await find_run(backend, run_id)
+        await backend.handle(snapshot.run_id).send(name, value, key=key, by=command.user)
+        command.terminal.say(f"{name} was sent to {snapshot.run_id}.")
+
+    command.ask(work)
 
 
 @app.command()

@@ -9,7 +9,18 @@ from collections.abc import Set
 from msgspec import Struct
 from pydantic import JsonValue
 
-from windlass_harness.loop import compaction, ends, failures, hooks, outage, people, programs, purse, undo
+from windlass_harness.loop import (
+    compaction,
+    ends,
+    failures,
+    hooks,
+    outage,
+    people,
+    programs,
+    purse,
+    undo,
+    workflows,
+)
 from windlass_harness.loop.ends import deny_call
 from windlass_harness.loop.events import (
     NOTHING,
@@ -250,6 +261,10 @@ def _advance_calls(
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """A call that has not begun: ask the policy, or apply a person's answer."""
+    drafts = workflows.settle(state, call, now=now)
+    if drafts is not None:
+        plan.drafts += drafts
+        return
     note = state.note(call.call_id)
     if note.open_request_id is not None:
         plan.wakes += _expiries(state, note.open_request_id)
@@ -335,7 +350,8 @@ def _advance_program(
 
     Repeats are limited: the program may be what crashes its owners.
     """
-    effect, note = programs.due(state, call, program), state.note(call.call_id)
+    note = state.note(call.call_id)
+    effect = None if note.open_request_id is not None else programs.due(call, program)
     if effect is None:
         return
     if program.epoch == state.epoch:

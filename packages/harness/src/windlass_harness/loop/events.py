@@ -350,6 +350,13 @@ class FeedbackGiven:
 
 
 @frozen
+class EventSent:
+    """An event was sent to a run."""
+
+    body: records.RunEventReceived
+
+
+@frozen
 class CallReturned:
     """A tool call ended."""
 
@@ -401,6 +408,16 @@ class ProgramEnded:
     """What the next programs of the session begin with; None to leave that as it is."""
     cancelled: tuple[int, ...] = ()
     """See `ProgramPaused.cancelled`."""
+
+
+@frozen
+class ProgramDiverged:
+    """A function of the application went another way than its records."""
+
+    call_id: str
+    taken: int
+    message: str
+    """The first call that differs: what was recorded, what came, and the line."""
 
 
 @frozen
@@ -520,6 +537,7 @@ LoopEvent = (
     | CallReturned
     | ProgramPaused
     | ProgramEnded
+    | ProgramDiverged
     | CallUnbegun
     | ChildSaid
     | OutputChecked
@@ -530,6 +548,7 @@ LoopEvent = (
     | DeliverySettled
     | StateGiven
     | FeedbackGiven
+    | EventSent
     | CallReserved
 )
 

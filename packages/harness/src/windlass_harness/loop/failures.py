@@ -80,6 +80,25 @@ def interrupted_too_often(times: int, *, during: str = "model call") -> ErrorInf
     )
 
 
+def too_many_events(rules: Rules) -> ErrorInfo:
+    """Return the error of a run that got too many events."""
+    return _reject_error(
+        ErrorKind.TOOL_FAILURE,
+        f"The run got more than {rules.workflow_events_max:,} events, so it ends. Start a new run for more, "
+        "or raise Rules(workflow_events_max=…).",
+    )
+
+
+def divergence_error() -> ErrorInfo:
+    """Return the error of a workflow that went another way, which a person ended."""
+    return _reject_error(
+        ErrorKind.TOOL_FAILURE,
+        "The workflow went another way than its records, and a person ended the run. None of its calls was "
+        "repeated. Read clocks and random numbers from the context, and what else differs from time to time "
+        "in a tool; mark deliberate changes with ctx.changed. Then start a new run.",
+    )
+
+
 def is_overflow(error: ErrorInfo) -> bool:
     """Whether the prompt was too long for the model."""
     return (error.details or {}).get("fault") == CONTEXT_OVERFLOW

@@ -154,6 +154,8 @@ class ProgramResult:
     """Error code, if the call failed."""
     at: str | None = None
     """The time of its record."""
+    number: int = 0
+    """The position of its call among those of the program."""
 
 
 @frozen
@@ -169,6 +171,10 @@ class ProgramVariables:
 
 WORKFLOW: Final = "workflow/"
 """Prefix of the interpreter of programs that are functions of the application."""
+WAIT_FOR: Final = "wait_for"
+"""The tool under whose name a workflow waits for an event."""
+UNDO_CALLS: Final = "undo_calls"
+"""The tool under whose name a workflow reverses its calls."""
 
 
 @mutable
@@ -181,8 +187,10 @@ class ProgramNotes:
     """The time that its clock shows."""
     variables: ProgramVariables | None = None
     """What it began with."""
-    calls: list[str] = field(default_factory=list[str])
-    """Ids of its calls, in the order in which it made them."""
+    calls: list[tuple[str, str, JsonValue]] = field(default_factory=list[tuple[str, str, JsonValue]])
+    """The id, the tool and the arguments of each of its calls, in the order in which it made them."""
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+    """The positions of its calls, by id."""
     results: list[ProgramResult] = field(default_factory=list[ProgramResult])
     """Results of its calls, in the order of their records."""
     taken: int = 0
@@ -196,6 +204,11 @@ class ProgramNotes:
     """How it ended, if calls of it were open."""
     epoch: int | None = None
     """Epoch of the owner that has to run it; None if that owner released it in order."""
+
+    def add_call(self, call_id: str, tool_name: str, arguments: JsonValue) -> None:
+        """Apply that it made a call."""
+        self.numbers[call_id] = len(self.calls)
+        self.calls.append((call_id, tool_name, arguments))
 
     @property
     def is_workflow(self) -> bool:
@@ -354,6 +367,11 @@ class RunNotes:
     unreversed: list[str] = field(default_factory=list[str])
     """Undo tools whose calls failed or were denied, in a run that reverses calls."""
     hooked: HookNotes = field(default_factory=HookNotes)
+    events: dict[str, list[JsonValue]] = field(default_factory=dict[str, list[JsonValue]])
+    """Data of the events that no call has taken yet, by name, oldest first."""
+    event_keys: set[str | None] = field(default_factory=set[str | None])
+    """Keys of all events that were sent."""
+    event_count: int = 0
 
     def wait(self, at: str, on: str) -> None:
         """Start waiting, or change what is waited for."""

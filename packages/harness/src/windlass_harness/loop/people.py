@@ -70,6 +70,15 @@ SUPPLY_RISK: Final = (
     "Calls nothing. The agent goes on as if the call had returned what you write; if that is wrong, it acts "
     "on it."
 )
+DIVERGED: Final = "{name} went another way than its records, and waits. No call was made or repeated."
+DIVERGED_RETRY_RISK: Final = (
+    "Runs the function again with its records. Stop this process and start one with the code that made them, "
+    "or mark the change with ctx.changed, before."
+)
+DIVERGED_SKIP_RISK: Final = (
+    "Fails the run; what its calls did stays, and can be undone. To begin again from here with the new code, "
+    "fork the session, or start a new run."
+)
 UNDO_RISK: Final = (
     "Calls the undo of the tool. If the call did not take effect, the undo finds nothing to reverse."
 )
@@ -125,6 +134,32 @@ def recovery_request(
         kind=InputKind.RECOVERY,
         responders=responders,
     )
+
+
+def divergence_request(
+    state: LoopState, call: Call, message: str, *, responders: tuple[str, ...] | None = None
+) -> InputRequest:
+    """Return the request of a workflow that went another way than its records."""
+    options = (
+        InputOption(id=RecoveryChoice.RETRY.value, label="Run it again", description=DIVERGED_RETRY_RISK),
+        InputOption(id=RecoveryChoice.SKIP.value, label="End the run", description=DIVERGED_SKIP_RISK),
+    )
+    return InputRequest(
+        request_id=_request_id(state, call, "recovery"),
+        action=_action(call, call.input if call.arguments is None else call.arguments),
+        prompt=f"{DIVERGED.format(name=call.tool_name)} {message}",
+        display=InputDisplay.SELECT,
+        options=options,
+        allow_freeform=True,
+        kind=InputKind.RECOVERY,
+        responders=responders,
+    )
+
+
+def is_divergence(request: InputRequest) -> bool:
+    """Whether a request is about a workflow that went another way than its records."""
+    ids = {option.id for option in request.options or ()}
+    return request.kind is InputKind.RECOVERY and RecoveryChoice.SUPPLY.value not in ids
 
 
 def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> InputRequest:
@@ -313,7 +348,7 @@ def _recover(state: LoopState, request: InputRequest, answer: RequestAnswer, now
     ]
     call = state.call(call_id)
     assert call is not None, "a request belongs to an open call"
-    if choice is RecoveryChoice.SKIP:
+    if choice is RecoveryChoice.SKIP and state.note(call_id).program is None:
         # Before the decision, which settles a call that has no result: early journals have none.
         reason = SKIPPED.reason or ""
         drafts.insert(1, reject_call(state, call, now=now, code=SKIPPED_CODE, message=reason))

@@ -41,13 +41,12 @@ ASK_QUESTION: Final = "ask_question"
 """The tool under whose name a question is recorded."""
 
 
-def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | None:
+def due(call: Call, program: ProgramNotes) -> RunProgram | None:
     """Return the effect of a program that has something to do: to begin, or to take results."""
     if not program.has_work:
         return None
     assert call.idempotency_key is not None, "a call that has begun has a key"
     arguments = call.input if call.arguments is None else call.arguments
-    calls = {inner.call_id: inner for inner in state.session.history.calls_of(call.call_id)}
     return RunProgram(
         call.call_id,
         call.tool_name,
@@ -55,7 +54,7 @@ def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | Non
         idempotency_key=call.idempotency_key,
         step_index=call.step_index,
         started_at=program.started_at,
-        calls=tuple((call_id, calls[call_id].tool_name, calls[call_id].input) for call_id in program.calls),
+        calls=tuple(program.calls),
         results=tuple(program.results),
         taken=program.taken,
         interpreter=program.interpreter,
@@ -91,7 +90,7 @@ def _end_timers(
     state: LoopState, program: ProgramNotes, numbers: tuple[int, ...], *, now: Moment
 ) -> list[Draft]:
     """Return the results of timers that a program does not wait for any more."""
-    ids = (program.calls[number] for number in numbers if number < len(program.calls))
+    ids = (program.calls[number][0] for number in numbers if number < len(program.calls))
     calls = [call for call_id in ids if (call := state.call(call_id)) is not None]
     error = records.ActionError(code=CANCELLED_TIMER, message="The workflow does not wait for it any more.")
     return [

@@ -24,6 +24,7 @@ SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
 PROGRAM_CALLS_MAX: Final = 256
 WORKFLOW_CALLS_MAX: Final = 10_000
+WORKFLOW_EVENTS_MAX: Final = 10_000
 RETRY_FOR_MS: Final = 3_600_000
 """How long transient faults of a provider are retried: one hour."""
 AWAKE_MS_MAX: Final = 30_000
@@ -178,7 +179,9 @@ class Rules:
     program_calls_max: int = PROGRAM_CALLS_MAX
     """Calls that one program may make; a program that makes more fails."""
     workflow_calls_max: int = WORKFLOW_CALLS_MAX
-    """Calls that a workflow may make, with its timers; one that makes more fails."""
+    """Calls that a workflow may make, with its timers and its subagents; one that makes more fails."""
+    workflow_events_max: int = WORKFLOW_EVENTS_MAX
+    """Events that may be sent to a run; one that gets more fails."""
     hook_points: frozenset[str] = frozenset()
     """Points that have hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX

@@ -7,6 +7,8 @@ record would make long sessions slow.
 from collections.abc import Iterable
 from typing import Final, TypedDict
 
+from pydantic import JsonValue
+
 from windlass_harness.budget import would_exceed
 from windlass_harness.compaction import MessageSums, estimate_tokens, message_size
 from windlass_harness.loop import failures
@@ -19,6 +21,7 @@ from windlass_harness.loop.notes import (
     INTERRUPTED,
     NO_LIMITS,
     REFUSALS,
+    WAIT_FOR,
     CachedPrompt,
     CallNotes,
     Child,
@@ -37,7 +40,7 @@ from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import Handlers, dump_state, load_state
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, result_name, tool_output
+from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, action_name, result_name, tool_output
 from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, DeliveryStates, RunEnd, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
@@ -48,7 +51,7 @@ from windlass_protocol import (
     InputOutcome,
     RecoveryChoice,
 )
-from windlass_protocol.bodies import Body
+from windlass_protocol.bodies import Body, or_none
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
@@ -428,6 +431,22 @@ def _action_started(state: LoopState, record: Record, body: records.ActionStarte
         state.run_notes.budget.tool_calls_used += 1
 
 
+@_ON.on(records.RunEventReceived)
+def _event_received(state: LoopState, _: Record, body: records.RunEventReceived) -> None:
+    notes, data = state.run_notes, or_none(body.data)
+    notes.events.setdefault(body.name, []).append(data)
+    notes.event_count += 1
+    if body.key is not None:
+        notes.event_keys.add(body.key)
+
+
+def _take_event(state: LoopState, output: JsonValue) -> None:
+    """Apply that a call of a workflow took the oldest event of a name."""
+    if isinstance(output, dict):
+        name = str(output.get("name"))
+        state.run_notes.events[name] = state.run_notes.events.get(name, [])[1:]
+
+
 @_ON.on(records.ActionResult)
 def _action_result(state: LoopState, record: Record, body: records.ActionResult) -> None:
     error = body.error
@@ -439,16 +458,28 @@ def _action_result(state: LoopState, record: Record, body: records.ActionResult)
     program = None if parent_id is None else state.note(parent_id).program
     if program is not None:
         code = "" if error is None else error.code
+        if program.is_workflow and result_name(body.result) == WAIT_FOR:
+            _take_event(state, body.result.output)
         program.epoch = record.epoch
         output = tool_output(body)
-        program.results.append(ProgramResult(body.result.call_id, output, body.content_ref, code, record.at))
+        program.results.append(
+            ProgramResult(
+                body.result.call_id,
+                output,
+                body.content_ref,
+                code,
+                record.at,
+                program.numbers.get(body.result.call_id, 0),
+            )
+        )
 
 
 @_ON.on(records.ActionsRequested)
 def _actions_requested(state: LoopState, _: Record, body: records.ActionsRequested) -> None:
     program = None if body.parent_call_id is None else state.note(body.parent_call_id).program
     if program is not None:
-        program.calls += [action.call_id for action in body.actions]
+        for action in body.actions:
+            program.add_call(action.call_id, action_name(action), action.input)
 
 
 @_ON.on(records.ProgramPaused)
@@ -542,8 +573,9 @@ def _effect_found(state: LoopState, record: Record, body: records.RecoveryEffect
     note.interruptions += has_begun and not body.shared
     note.shared_interruptions += has_begun and body.shared is True
     if program is not None and not program.is_tool:
-        # The owner of its turn releases it, or another one takes it.
-        program.epoch = None if program.epoch == record.epoch else record.epoch
+        # The owner of its turn releases it, also to a person, or another one takes it.
+        is_released = program.epoch == record.epoch or body.request_id is not None
+        program.epoch = None if is_released else record.epoch
         note.pause = pause_after(record, delay_ms) if delay_ms else None
         return
     note.unbegun_handovers += not has_begun
@@ -563,11 +595,14 @@ def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffe
         if program is not None and not program.has_result(body.call_id):
             # Of an early journal: later ones have a result before the decision.
             program.epoch = record.epoch
-            skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at)
+            number = program.numbers.get(body.call_id, 0)
+            skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at, number=number)
             program.results.append(skipped)
     note.is_consented = note.is_consented or note.recovery_choice is RecoveryChoice.RETRY
     note.interruptions = note.shared_interruptions = 0
     note.open_request_id = None
+    if note.program is not None and note.program.is_workflow and body.choice is RecoveryChoice.SKIP:
+        state.run_notes.failure = failures.divergence_error()
 
 
 # hooks, outputs and compactions

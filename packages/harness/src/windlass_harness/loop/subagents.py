@@ -81,14 +81,13 @@ def is_childs(name: str) -> bool:
 
 
 def limit_passed(
-    state: LoopState, delegation: Delegation, *, now: Moment, rules: Rules
+    state: LoopState, call: Call, delegation: Delegation, *, now: Moment, rules: Rules
 ) -> tuple[str, str] | None:
     """Return the code and message of an exceeded subagent limit; None if there is none."""
     depth, most = _depth(state.run), rules.subagent_depth_max
     if depth > most:
         return DEPTH, f"Subagents may be {most} levels deep, and this would be level {depth}. Do it yourself."
-    if state.run_notes.children >= rules.subagent_calls_max:
-        most = rules.subagent_calls_max
+    if state.run_notes.children >= (most := _children_max(state, call, rules)):
         return COUNT, f"This run has called {most} subagents, and may call no more. Do it yourself."
     left = _share(state, delegation, now)
     if any(left.get(name) == 0 for name in _NEEDED):
@@ -96,11 +95,18 @@ def limit_passed(
     return None
 
 
+def _children_max(state: LoopState, call: Call, rules: Rules) -> int:
+    """Return how many subagents a run may call: those of a workflow are calls of it, which are limited."""
+    program = None if call.parent_id is None else state.note(call.parent_id).program
+    is_of_workflow = program is not None and program.is_workflow
+    return rules.workflow_calls_max if is_of_workflow else rules.subagent_calls_max
+
+
 def call_subagent(
     state: LoopState, call: Call, *, delegation: Delegation, now: Moment, rules: Rules
 ) -> Draft | tuple[str, str]:
     """Return the record of a subagent call, with the child's start item; or a refusal."""
-    refusal = limit_passed(state, delegation, now=now, rules=rules)
+    refusal = limit_passed(state, call, delegation, now=now, rules=rules)
     if refusal is not None:
         return refusal
     run = state.run

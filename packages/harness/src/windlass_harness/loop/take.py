@@ -17,6 +17,7 @@ from windlass_harness.loop import (
     purse,
     subagents,
     undo,
+    workflows,
 )
 from windlass_harness.loop.advance import give_up, interruption_record, resume_records, retry_record
 from windlass_harness.loop.ends import refuse_call
@@ -35,6 +36,7 @@ from windlass_harness.loop.events import (
     CompactionRequested,
     DeliverySettled,
     Draft,
+    EventSent,
     FeedbackGiven,
     HistoryCompacted,
     HooksRan,
@@ -46,6 +48,7 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Moment,
     OutputChecked,
+    ProgramDiverged,
     ProgramEnded,
     ProgramPaused,
     RequestDispatched,
@@ -231,6 +234,10 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [] if state.is_ending else programs.take_pause(state, event, now=now, rules=rules)
         case ProgramEnded():
             return [] if state.is_ending else programs.end_turn(state, event, now=now, rules=rules)
+        case ProgramDiverged():
+            return [] if state.is_ending else workflows.take_divergence(state, event, now=now, rules=rules)
+        case EventSent():
+            return workflows.take_event(state, event, now=now, rules=rules)
         case ToolAsked():
             return [] if state.is_ending else programs.ask_people(state, event, now=now, rules=rules)
         case SessionClaimed():

@@ -11,7 +11,7 @@ from typing import Final
 
 from windlass_harness.loop import ends, failures, subagents
 from windlass_harness.loop.events import Draft, Moment, Plan, join_ids
-from windlass_harness.loop.notes import CallNotes
+from windlass_harness.loop.notes import UNDO_CALLS, CallNotes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call
 from windlass_protocol import FinishReason, JsonObject, RecoveryChoice, ToolOutputType
@@ -33,7 +33,15 @@ def own_key(state: LoopState, call: Call) -> str | None:
     run, parent = state.run, None if call.parent_id is None else state.call(call.parent_id)
     if parent is not None and state.note(parent.call_id).recovery_choice is RecoveryChoice.UNDO:
         return key_of(parent.idempotency_key or "")
+    if parent is not None and parent.tool_name == UNDO_CALLS:
+        return key_of(undone_key(call))
     return call.call_id if run is not None and run.undo is not None else None
+
+
+def undone_key(reversal: Call) -> str:
+    """Return the idempotency key of the call that a call reverses, as its arguments name it."""
+    undone = reversal.input.get("call") if isinstance(reversal.input, dict) else None
+    return str(undone.get("idempotency_key")) if isinstance(undone, dict) else ""
 
 
 class UndoneCall(Part, frozen=True, kw_only=True):

@@ -129,6 +129,10 @@ class OpenStep:
     epoch: int | None = None
 
 
+def _open_ids(calls: Iterable[Call]) -> dict[str, None]:
+    return {call.call_id: None for call in calls if call.output is None}
+
+
 class Step(Struct, eq=False):
     """An open step while records are applied."""
 
@@ -136,7 +140,8 @@ class Step(Struct, eq=False):
     run_id: str | None
     parts: list[AssistantPart] = []
     calls: dict[str, Call] = {}
-    unfinished: int = 0
+    open_ids: dict[str, None] = {}
+    """Ids of the calls without an output, in the order of the calls."""
     is_answered: bool = False
     epoch: int | None = None
 
@@ -148,7 +153,7 @@ class Step(Struct, eq=False):
             step.run_id,
             parts=list(step.parts),
             calls={call.call_id: call for call in step.calls},
-            unfinished=sum(call.output is None for call in step.calls),
+            open_ids=_open_ids(step.calls),
             is_answered=step.is_answered,
             epoch=step.epoch,
         )
@@ -181,14 +186,15 @@ class Step(Struct, eq=False):
         call = self.calls[body.call_id]
         if call.stage is CallStage.FINISHED:
             return
-        self.unfinished += call.stage is CallStage.CLOSED
         self.calls[body.call_id] = call.with_start(body, epoch)
+        if call.stage is CallStage.CLOSED:
+            self.open_ids = _open_ids(self.calls.values())
 
     def finish(self, call_id: str, output: ToolOutput, *, stage: CallStage = CallStage.FINISHED) -> None:
         """Set the output of a call; the first real one counts."""
         call = self.calls[call_id]
         if call.stage is not CallStage.FINISHED:
-            self.unfinished -= call.output is None
+            self.open_ids.pop(call_id, None)
             self.calls[call_id] = call.with_output(stage, output)
 
     def close(self, stages: Set[CallStage], exempt: Set[str]) -> list[str]:
@@ -275,11 +281,7 @@ class HistoryDraft:
     def open_calls(self) -> list[Call]:
         """Return the calls of the tail without an output, in order."""
         return [
-            call
-            for step in self._tail
-            if isinstance(step, Step) and step.unfinished
-            for call in step.calls.values()
-            if call.output is None
+            step.calls[call_id] for step in self._tail if isinstance(step, Step) for call_id in step.open_ids
         ]
 
     def open_call(self, call_id: str) -> Call | None:
@@ -490,7 +492,7 @@ class HistoryDraft:
             step.place.step_index,
             parent_id=parent_id,
         )
-        step.unfinished += 1
+        step.open_ids[call_id] = None
         steps = self._by_call.setdefault(call_id, [])
         steps.append(step)
         if len(steps) > 1:
@@ -508,7 +510,7 @@ class HistoryDraft:
         done = 0
         for item in self._tail:
             if isinstance(item, Step):
-                if item.unfinished or not item.is_answered:
+                if item.open_ids or not item.is_answered:
                     break
                 self.messages += item.messages()
                 self._forget(item)

@@ -305,6 +305,26 @@ def _make_FeedbackGivenData() -> object:
     return FeedbackGivenData
 
 
+def _make_RunEventReceivedData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import KeepsNulls, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class RunEventReceivedData(KeepsNulls, Open):
+        """An event was sent to a run, which keeps it until its workflow waits for it."""
+
+        __qualname__ = "RunEventReceivedData"
+
+        run_id: Id
+        name: Id
+        data: JsonValue = None
+        key: Maybe[Id] = None
+        by: Maybe[Str] = None
+
+    return RunEventReceivedData
+
+
 def _make_SessionMovedData() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.sessions import SessionAgent
@@ -1922,6 +1942,7 @@ __getattr__, __dir__ = _lazy_values(
         "SessionFailedData": _make_SessionFailedData,
         "SessionStateChangedData": _make_SessionStateChangedData,
         "FeedbackGivenData": _make_FeedbackGivenData,
+        "RunEventReceivedData": _make_RunEventReceivedData,
         "SessionMovedData": _make_SessionMovedData,
         "SessionForkedData": _make_SessionForkedData,
         "ContextClearedData": _make_ContextClearedData,

@@ -262,6 +262,20 @@ class FeedbackGivenData(Open):
     by: Maybe[Str] = None
     """Who judged."""
 
+class RunEventReceivedData(KeepsNulls, Open):
+    """An event was sent to a run, which keeps it until its workflow waits for it."""
+
+    run_id: Id
+    """The run that it was sent to."""
+    name: Id
+    """What the workflow waits for."""
+    data: JsonValue = None
+    """What came with it."""
+    key: Maybe[Id] = None
+    """Events with the same key are one event."""
+    by: Maybe[Str] = None
+    """Who sent it."""
+
 class SessionMovedData(Open):
     """The session moved to another package."""
 

@@ -38,6 +38,7 @@ def _make_EVENT_DATA() -> object:
             "session.failed": "SessionFailedData",
             "session.state_changed": "SessionStateChangedData",
             "feedback.given": "FeedbackGivenData",
+            "run.event_received": "RunEventReceivedData",
             "session.moved": "SessionMovedData",
             "session.forked": "SessionForkedData",
             "context.cleared": "ContextClearedData",

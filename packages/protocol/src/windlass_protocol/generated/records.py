@@ -299,6 +299,22 @@ class FeedbackGiven(Body, frozen=True, kw_only=True):
     """Who judged."""
 
 
+class RunEventReceived(Body, frozen=True, kw_only=True):
+    """An event was sent to a run, which keeps it until its workflow waits for it."""
+
+    TYPE: ClassVar[str] = "run.event_received"
+    run_id: Id
+    """The run that it was sent to."""
+    name: Id
+    """What the workflow waits for."""
+    data: JsonValue | UnsetType = UNSET
+    """What came with it."""
+    key: Id | None = None
+    """Events with the same key are one event."""
+    by: str | None = None
+    """Who sent it."""
+
+
 class SessionMoved(Body, frozen=True, kw_only=True):
     """The session moved to another package."""
 
@@ -1940,6 +1956,7 @@ BODIES: dict[str, type[Body]] = {
     "session.failed": SessionFailed,
     "session.state_changed": SessionStateChanged,
     "feedback.given": FeedbackGiven,
+    "run.event_received": RunEventReceived,
     "session.moved": SessionMoved,
     "session.forked": SessionForked,
     "context.cleared": ContextCleared,

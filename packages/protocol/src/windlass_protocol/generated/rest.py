@@ -166,6 +166,24 @@ def _make_NewFeedback() -> object:
     return NewFeedback
 
 
+def _make_NewRunEvent() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import Closed, KeepsNulls, Maybe
+    from windlass_protocol.generated.common import Id
+
+    class NewRunEvent(KeepsNulls, Closed):
+        """Body of `POST /runs/{id}/events`."""
+
+        __qualname__ = "NewRunEvent"
+
+        name: Id
+        data: JsonValue = None
+        key: Maybe[Id] = None
+
+    return NewRunEvent
+
+
 def _make_NewProposal() -> object:
     from windlass_protocol._wire import Closed, Maybe
     from windlass_protocol.generated.common import Id
@@ -1739,6 +1757,7 @@ __getattr__, __dir__ = _lazy_values(
         "Answer": _make_Answer,
         "Fork": _make_Fork,
         "NewFeedback": _make_NewFeedback,
+        "NewRunEvent": _make_NewRunEvent,
         "NewProposal": _make_NewProposal,
         "ProposalTrial": _make_ProposalTrial,
         "Verdict": _make_Verdict,

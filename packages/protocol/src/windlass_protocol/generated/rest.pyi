@@ -158,6 +158,16 @@ class NewFeedback(Closed):
     message_id: Maybe[Id] = None
     """The answer that is meant."""
 
+class NewRunEvent(KeepsNulls, Closed):
+    """Body of `POST /runs/{id}/events`."""
+
+    name: Id
+    """What the workflow waits for."""
+    data: JsonValue = None
+    """What comes with it; true when absent."""
+    key: Maybe[Id] = None
+    """Events with the same key are one event; the Idempotency-Key of the request when absent."""
+
 class NewProposal(Closed):
     """Body of `POST /proposals`: the goal of a change."""
 

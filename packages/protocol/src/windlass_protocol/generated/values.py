@@ -48,8 +48,8 @@ EvalToolsValue = Literal["real", "recorded"]
 EventFamilyValue = Literal[
     "session",
     "feedback",
-    "context",
     "run",
+    "context",
     "turn",
     "message",
     "reasoning",
@@ -82,6 +82,7 @@ EventTypeValue = Literal[
     "session.failed",
     "session.state_changed",
     "feedback.given",
+    "run.event_received",
     "session.moved",
     "session.forked",
     "context.cleared",

@@ -144,10 +144,9 @@ def _pauses(state: LoopState) -> list[Pause]:
     pauses = [run.pause] if run.is_retry and run.pause is not None else []
     if state.compacting.is_retry and state.compacting.pause is not None:
         pauses.append(state.compacting.pause)
-    for note in state.notes.values():
-        if note.pause is not None:
-            pauses.append(note.pause)
-    return pauses
+    # Only calls that are open wait; a workflow may have made thousands of others.
+    notes = (state.notes.get(call.call_id) for call in state.session.history.open_calls())
+    return [*pauses, *(note.pause for note in notes if note is not None and note.pause is not None)]
 
 
 class Lease:

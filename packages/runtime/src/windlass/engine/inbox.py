@@ -16,6 +16,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.inbox import (
     BATCH,
     COMPACT,
+    EVENT,
     FEEDBACK,
     STATE,
     STEER,
@@ -32,6 +33,7 @@ from windlass_harness.loop.events import (
     CancelRequested,
     ChildSaid,
     CompactionRequested,
+    EventSent,
     FeedbackGiven,
     LoopEvent,
     MessageSent,
@@ -113,6 +115,7 @@ def _info(error: Exception) -> ErrorInfo:
 
 
 _NOT_KEPT: Final = "[A message that could not be kept.]"
+_NAMELESS: Final = "event that could not be kept"
 _NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
 ANSWERS_NOTED_MAX: Final = 64
 """Answers of one refused item that are recorded at most."""
@@ -186,7 +189,7 @@ def sort(
     is_turned = False
     for item in items:
         begins = item.kind == START or (item.kind == STEER and intake is Intake.STARTS)
-        is_late = item.kind == STEER and intake is Intake.NEITHER
+        is_late = (item.kind == STEER and intake is Intake.NEITHER) or _is_early(item, mail.left)
         if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
@@ -215,6 +218,11 @@ def sort(
             mail.taken.append(queued.number)
         mail.events += events
     return mail
+
+
+def _is_early(item: InboxItem, items: Iterable[InboxItem]) -> bool:
+    """Whether an item is an event of a run that has not begun."""
+    return item.kind == EVENT and any(start.run_id == item.run_id for start in items if start.kind == START)
 
 
 def _events_of(
@@ -340,6 +348,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     STATE: lambda _: StateGiven(StateChange({})),
     FEEDBACK: lambda item: FeedbackGiven(records.FeedbackGiven(run_id=item.run_id or "")),
+    EVENT: lambda item: EventSent(records.RunEventReceived(run_id=item.run_id or "", name=_NAMELESS)),
     CANCEL: lambda item: CancelRequested(item.run_id or ""),
     REPORT: _bare_report,
 }
@@ -352,6 +361,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     BATCH: lambda item: BatchAnswered(item.run_id or ""),
     STATE: _state,
     FEEDBACK: lambda item: FeedbackGiven(read_body(records.FeedbackGiven, item.body)),
+    EVENT: lambda item: EventSent(read_body(records.RunEventReceived, item.body)),
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})
@@ -415,7 +425,7 @@ class Mailbox:
         if intake is Intake.STARTS and next_run(self.items, self._has_agent) is not None:
             return True
         waiting = {START} if intake is Intake.MESSAGES else {START, STEER}
-        return any(item.kind not in waiting for item in self.items)
+        return any(item.kind not in waiting and not _is_early(item, self.items) for item in self.items)
 
     async def read(self) -> None:
         """Read the items that arrived since the last read."""

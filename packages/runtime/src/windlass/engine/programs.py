@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -31,6 +31,7 @@ from windlass.limits import (
 )
 from windlass.ports.clock import Clock
 from windlass.ports.interpreter import (
+    FIRST_CALL,
     CallError,
     CallOutcome,
     CallValue,
@@ -53,11 +54,12 @@ from windlass.ports.interpreter import (
 from windlass.ports.store import ContentStore
 from windlass.tools import PROGRAM_TOOLS
 from windlass.tools.calling import in_masking_thread, run_of_json
-from windlass.tools.programs import assigned_names
+from windlass.tools.programs import find_assignments
 from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
     LoopEvent,
+    ProgramDiverged,
     ProgramEnded,
     ProgramPaused,
     RunProgram,
@@ -103,11 +105,6 @@ _TOO_MANY_VALUES: Final = (
 )
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
 _CALLED_ONCE: Final = "A run of a workflow calls its function once; start a new run."
-_WRITE_ON: Final = "write a program that goes on from their results"
-_START_AGAIN: Final = (
-    "none was repeated. Read clocks and random numbers from the context, and what else differs from time to "
-    "time in a tool; then start a new run"
-)
 _LIMITS: Final = ProgramLimits(
     memory_bytes=PROGRAM_MEMORY_BYTES_MAX,
     turn_ms=PROGRAM_TURN_MS_MAX,
@@ -190,12 +187,12 @@ class Programs:
             program = self._program_of(effect, functions)
             return await self._go(self.interpreter, program, effect, functions=functions, binding=binding)
         except Diverged as error:
-            noun, advice = ("program", _WRITE_ON)
             if _is_live(functions):
-                noun, advice = ("workflow", _START_AGAIN)
+                message = binding.redactor.text(str(error))
+                return ProgramDiverged(effect.call_id, len(effect.results), message)
             message = (
-                f"The {noun} went another way than before the restart, so it cannot continue ({error}). "
-                f"Its calls have happened; {advice}."
+                f"The program went another way than before the restart, so it cannot continue ({error}). "
+                "Its calls have happened; write a program that goes on from their results."
             )
             return self._program_failure(effect, message, code="diverged")
         except AgentError as error:
@@ -211,7 +208,7 @@ class Programs:
         """Run a function of the application: in memory where it is, or else again from its start."""
         run = self.run
         assert run is not None, "only a run has programs"
-        if effect.step_index > 0:
+        if effect.step_index > 0 and effect.call_id == FIRST_CALL:
             return self._program_failure(effect, _CALLED_ONCE)
         key = effect.idempotency_key
         live = self.live.pop(key, None)
@@ -228,23 +225,27 @@ class Programs:
                 session_id=run.session_id,
                 owner=run.owner,
                 deps=binding.deps,
+                recorded=tuple((name, arguments) for _, name, arguments in effect.calls),
+                mask=partial(_mask, binding.redactor),
             )
             live = functions.begin(start)
         results = effect.results[live.taken :]
         outcomes = [
-            RecordedOutcome(number, outcome, datetime.fromisoformat(result.at or effect.started_at))
-            for (number, outcome), result in zip(await self._outcomes(effect, results), results, strict=True)
+            RecordedOutcome(
+                result.number,
+                await self._outcome(result),
+                datetime.fromisoformat(result.at or effect.started_at),
+            )
+            for result in results
         ]
         try:
             progress = await live.run(outcomes)
             if is_new:
-                progress = replace(
-                    progress, calls=await _unknown(progress, functions, effect, binding.redactor)
-                )
+                progress = replace(progress, calls=progress.calls[len(effect.calls) :])
         except BaseException:
             live.close()
             raise
-        if progress.end is None:
+        if progress.end is None and not functions.is_replayed:
             self.live[key] = live
         else:
             live.close()
@@ -411,7 +412,7 @@ class Programs:
         if content is None:
             return None, _NOT_STORED
         earlier_names = () if effect.variables is None else effect.variables.names
-        names = tuple(dict.fromkeys((*earlier_names, *assigned_names(program.source))))[
+        names = tuple(dict.fromkeys((*earlier_names, *find_assignments(program.source))))[
             -PROGRAM_VARIABLES_MAX:
         ]
         return ProgramVariables(interpreter.version, content, names), ""
@@ -488,6 +489,10 @@ class Programs:
         self, effect: RunProgram, message: str, *, code: str = "program_failed"
     ) -> ProgramEnded:
         return ProgramEnded(failure_result(effect.call_id, code, message=message), len(effect.results))
+
+
+def _mask(redactor: Redactor, value: JsonValue) -> JsonValue:
+    return cast(JsonValue, redactor.value(value))
 
 
 def _read_result(raw: bytes) -> CallOutcome:

@@ -15,6 +15,7 @@ from windlass.ports.inbox import NewRun
 from windlass.ports.journal import Appended, Batch, Claim, Journal, SharedCalls, Snapshots, Standing
 from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, Purse, PurseStore
 from windlass.tools.calling import in_masking_thread
+from windlass_harness.loop import people
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.purse import PaidCall, paid_call, paid_summary
 from windlass_harness.loop.rules import CallBounds
@@ -383,6 +384,8 @@ def _log_runs(written: Sequence[Record]) -> None:
             case records.InputRequested(requests=requests):
                 if not any(request.kind is InputKind.RECOVERY for request in requests):
                     continue
+                if any(people.is_divergence(request) for request in requests):
+                    description = "waits for a person: its workflow went another way than its records"
             case (
                 records.RunFailed(error=ErrorInfo() as error)
                 | records.RunBudgetExhausted(error=ErrorInfo() as error)

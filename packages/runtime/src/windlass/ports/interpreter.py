@@ -1,14 +1,17 @@
 """The port of interpreters: they run programs of models, which can do nothing but make calls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
+
+FIRST_CALL: Final = "call"
+"""The id of the call that runs a function of the application for the first time in a run."""
 
 
 @sealed
@@ -73,6 +76,10 @@ class ProgramStart:
     session_id: str
     owner: str | None = None
     deps: object = field(default=None, repr=False, compare=False)
+    recorded: tuple[tuple[str, JsonValue], ...] = ()
+    """The tools and the arguments of the calls that it made before, which it must make again."""
+    mask: Callable[[JsonValue], JsonValue] = field(default=lambda value: value, repr=False, compare=False)
+    """Masks secrets in arguments, as records have them."""
 
 
 class ProgramFunctions(Protocol):
@@ -171,6 +178,9 @@ class LiveProgram(Protocol):
 
 class LiveFunctions(ProgramFunctions, Protocol):
     """The functions of a program that is a function of the application."""
+
+    is_replayed: bool
+    """Whether it is run from its start whenever it has something to do, for tests."""
 
     @property
     def version(self) -> str:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, Literal, cast, overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Output
 from windlass.agent.output import parse_output
@@ -13,13 +14,13 @@ from windlass.engine.inbox import item_key
 from windlass.errors import Rejected, check_whole, kind_of
 from windlass.feed.cursors import decode_cursor
 from windlass.ports.feed import EventStream, bad_subscription
-from windlass.ports.inbox import FEEDBACK
-from windlass.refusals import bad_request, misfit, no_value, not_begun
+from windlass.ports.inbox import EVENT, FEEDBACK
+from windlass.refusals import bad_request, check_id, has_ended, misfit, no_value, not_begun
 from windlass.runtime import undo
 from windlass.runtime.requests import Request, requests_of
 from windlass.tools.deps import OutputT
 from windlass_harness.budget import Budget
-from windlass_harness.views.runs import DeliveryState
+from windlass_harness.views.runs import RUN_ENDS, DeliveryState
 from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
     BudgetLimits,
@@ -38,6 +39,8 @@ from windlass_protocol import (
     UndoPlan,
     Usage,
 )
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated.records import RunEventReceived
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -283,12 +286,12 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown, or it is still queued; or the key was used with other feedback.
             Rejected: a value is not valid, or there is none.
         """
-        from windlass.catalog.feedback import data_of  # noqa: PLC0415 - slow to import
+        from windlass.catalog import feedback as rooms  # noqa: PLC0415 - slow to import
 
         row = await self._core.runs.row(self.run_id)
         if not row.first_seq:
             raise not_begun(row.run_id)
-        data = data_of(
+        data = rooms.data_of(
             row.run_id,
             thumb=thumb,
             score=score,
@@ -301,6 +304,42 @@ class RunHandle(Generic[OutputT]):
         )
         name = item_key(FEEDBACK, key or self._core.ports.machine.new_id())
         await self._core.store.post(row.session_id, kind=FEEDBACK, key=name, body=data)
+        await self._core.rouse(row.session_id)
+
+    async def send(
+        self, name: str, data: JsonValue = True, *, key: str | None = None, by: str | None = None
+    ) -> None:
+        """Send an event that the workflow of the run waits for; return once it is durable.
+
+        `ctx.wait_for(name)` returns `data`. The event is kept until the workflow comes to that call, and one
+        call takes it. Secrets in it are masked.
+
+        Args:
+            name: what the workflow waits for.
+            data: what comes with it, as JSON; true when left out.
+            key: events with the same key are one event, such as the id of a payment.
+            by: who sent it.
+
+        Raises:
+            Conflict: the run is unknown or has ended, or the key was used with another event.
+            Rejected: the name is not valid, or the data is no JSON or too large.
+        """
+        row = await self._core.runs.row(self.run_id)
+        if row.status.value in RUN_ENDS.values():
+            raise has_ended(row.run_id, row.status.value)
+        try:
+            value: JsonValue = from_json(to_json(data))
+        except PydanticSerializationError as error:
+            raise bad_request(f"the data of event {name} has no JSON form: {error}") from None
+        event = RunEventReceived(
+            run_id=row.run_id,
+            name=check_id(name, "the name of the event"),
+            data=cast(JsonValue, self._core.ports.scribe.redactor.value(value)),
+            key=None if key is None else check_id(key, "the key of the event"),
+            by=by,
+        )
+        item = item_key(EVENT, f"{row.run_id}/{key or self._core.ports.machine.new_id()}")
+        await self._core.store.post(row.session_id, kind=EVENT, key=item, body=data_of(event))
         await self._core.rouse(row.session_id)
 
     async def deliveries(self) -> tuple[DeliveryState, ...]:

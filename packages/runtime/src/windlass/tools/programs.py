@@ -170,7 +170,7 @@ def _identifier(name: str, taken: Mapping[str, object]) -> str:
     return plain
 
 
-def assigned_names(source: str) -> list[str]:
+def find_assignments(source: str) -> list[str]:
     """Return the names that the statements of a program assign, outside of its functions and classes."""
     try:
         nodes: list[ast.AST] = [ast.parse(source)]

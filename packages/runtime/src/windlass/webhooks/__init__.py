@@ -8,6 +8,7 @@ from windlass.webhooks.channel import (
     Message,
     Notice,
     Reply,
+    RunEvent,
     SignedRequest,
 )
 from windlass.webhooks.inbound import PayloadRefused, Taken, Webhook, Webhooks
@@ -30,6 +31,7 @@ __all__ = [
     "Outbox",
     "PayloadRefused",
     "Reply",
+    "RunEvent",
     "Scheme",
     "SignatureRefused",
     "SignedRequest",

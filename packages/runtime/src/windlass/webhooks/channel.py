@@ -7,6 +7,8 @@ nothing: the session id names the place, and the store holds what is still to be
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
+from pydantic import JsonValue
+
 from windlass_protocol import InputRequest, JsonObject
 from windlass_protocol.frozen import sealed
 
@@ -50,13 +52,22 @@ class ChannelAnswer:
 
 
 @sealed
+class RunEvent:
+    """An event for a run, which its workflow waits for; see `RunHandle.send`."""
+
+    run_id: str
+    name: str
+    data: JsonValue = True
+
+
+@sealed
 class Reply:
     """A response to the request itself, such as that of a handshake. Nothing else happens."""
 
     text: str
 
 
-Incoming: TypeAlias = Message | ChannelAnswer | Reply | None
+Incoming: TypeAlias = Message | RunEvent | ChannelAnswer | Reply | None
 """What a request says; None means: nothing for an agent."""
 Route: TypeAlias = Callable[[SignedRequest], Incoming]
 

@@ -20,7 +20,16 @@ from windlass.ports.documents import Document
 from windlass.ports.listing import OpenRequest
 from windlass.refusals import bad_setup, check_id, check_items
 from windlass.runtime.requests import consents, makes_call
-from windlass.webhooks.channel import Channel, ChannelAnswer, Incoming, Message, Reply, Route, SignedRequest
+from windlass.webhooks.channel import (
+    Channel,
+    ChannelAnswer,
+    Incoming,
+    Message,
+    Reply,
+    Route,
+    RunEvent,
+    SignedRequest,
+)
 from windlass.webhooks.signatures import SCHEMES, Scheme
 from windlass_harness.loop.people import match_option
 from windlass_protocol import InputKind, InputResponse, JsonObject, SourceKind, SourceRef
@@ -95,6 +104,10 @@ class Webhook:
     """A function that returns the message of a delivery, or None to ignore it; instead of templates."""
     channel: Channel | None = None
     """The channel that reads requests and delivers the messages of its sessions; instead of templates."""
+    sends: str = ""
+    """The name of an event that a delivery sends to the run `run`, with its body; instead of a message."""
+    run: str = "{delivery}"
+    """The template of the id of that run; only runs of `agent` and `owner` get events."""
     events: tuple[str, ...] = ()
     """The kinds of events that count, such as `issues` or `issues.opened`; all when empty."""
     approvers: tuple[str, ...] = ()
@@ -117,10 +130,12 @@ class Webhook:
             check_items(getattr(self, option), str, what=f"{option} of webhook {self.name}", words="texts")
         if not self.secrets or not all(is_variable(name) for name in self.secrets):
             raise bad_setup(f"secrets of webhook {self.name} are one or more environment variables")
-        sources = [name for name in ("message", "route", "channel") if getattr(self, name)]
+        sources = [name for name in ("message", "sends", "route", "channel") if getattr(self, name)]
         if len(sources) != 1:
             names = " and ".join(sources) or "none"
-            raise bad_setup(f"webhook {self.name} needs one of message, route and channel, found {names}")
+            raise bad_setup(
+                f"webhook {self.name} needs one of message, sends, route and channel, found {names}"
+            )
         if self.approvers and self.channel is None:
             raise bad_setup(f"approvers of webhook {self.name} need a channel")
         if self.events and self.channel is not None:
@@ -149,7 +164,7 @@ class Webhook:
         for field in ("agent", "scheme", "secrets"):
             if field not in values:
                 raise bad_setup(f"webhook {name}: {field} is missing")
-        for field in ("message", "session"):
+        for field in ("message", "session", "sends", "run"):
             if not isinstance(values.get(field, ""), str):
                 raise bad_setup(f"webhook {name}: {field} is a text")
         return cls(name, **values)  # pyright: ignore[reportArgumentType] - checked by `__post_init__`
@@ -169,6 +184,8 @@ class Webhook:
         """
         if self.events and not self._counts(delivery.event):
             return None
+        if self.sends:
+            return RunEvent(_fill_template(self.run, delivery), self.sends, delivery.payload)
         find = self.channel.identify if self.channel is not None else self.route
         if find is None:
             text = _fill_template(self.message, delivery)
@@ -282,6 +299,8 @@ class Webhooks:
                 return Taken(reply=text)
             case Message() as message:
                 return await _start_run(runtime, webhook, delivery, message)
+            case RunEvent() as event:
+                return await _send_event(runtime, webhook, delivery, event)
             case ChannelAnswer(session, request_id, option_id, user):
                 response = InputResponse(request_id=request_id, option_id=option_id, responder=user)
                 key = derive_id(webhook.name, delivery.delivery_id)
@@ -380,6 +399,21 @@ async def _start_run(
         },
     )
     return Taken(session_id, run_id)
+
+
+async def _send_event(
+    runtime: "AgentRuntime", webhook: Webhook, delivery: SignedRequest, event: RunEvent
+) -> Taken:
+    """Send the event of a delivery; one for a run that others own, or that has ended, has no effect."""
+    store = runtime.core.ports.store
+    assert store is not None, "a runtime that can start has one"
+    run = await store.run(event.run_id)
+    if run is None or (run.agent_id, run.owner) != (webhook.agent, webhook.owner):
+        return Taken()
+    key = f"webhook:{derive_id(webhook.name, delivery.delivery_id)}"
+    with suppress(Conflict):
+        await runtime.handle(run.run_id).send(event.name, event.data, key=key, by=webhook.name)
+    return Taken(run.session_id, run.run_id)
 
 
 async def _question(runtime: "AgentRuntime", session_id: str, run_id: str) -> str | None:

@@ -1,21 +1,35 @@
 """WorkflowContext: what a workflow can do. Everything else it does is repeated after a crash."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random  # noqa: TID251 - its seed is recorded
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Agent
 from windlass.agent.output import parse_output
 from windlass.errors import check_text, kind_of
-from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
+from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX, REASON_CHARS_MAX
+from windlass.refusals import check_id
 from windlass.tools import AnyTool, Tool, Unanswered
 from windlass.tools.context import ToolContext
 from windlass.tools.deps import ContextDepsT, hints_of
-from windlass.workflow.replay import LiveWorkflow
+from windlass.workflow.replay import BeginAgain, CallFailed, LiveWorkflow, wire_moment
+from windlass_harness.loop.notes import UNDO_CALLS, WAIT_FOR
 from windlass_harness.loop.programs import ASK_QUESTION
 from windlass_protocol import JsonObject
 
@@ -25,6 +39,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
+T = TypeVar("T")
 
 
 class WorkflowContext(Generic[ContextDepsT]):
@@ -113,6 +128,103 @@ class WorkflowContext(Generic[ContextDepsT]):
         output_type = subagent.output_type
         return value if output_type is None else parse_output(output_type, value)
 
+    @overload
+    def start(self, agent: "Workflow[None, Any, R]", /) -> "asyncio.Task[R]": ...
+    @overload
+    def start(self, agent: "Workflow[A, Any, R]", argument: A, /) -> "asyncio.Task[R]": ...
+    @overload
+    def start(self, agent: Agent[Any, R], message: str, /) -> "asyncio.Task[R]": ...
+    def start(self, agent: Any, message: Any = None, /) -> "asyncio.Task[Any]":
+        """Run an agent or another workflow in the background, and return the task that has its output.
+
+        Await it later, or give it to `asyncio.wait`. Its run goes on if the task is cancelled; the end of the
+        workflow waits for it.
+        """
+        return asyncio.ensure_future(self.run(agent, message))
+
+    @overload
+    async def wait_for(self, name: str, *, timeout: timedelta | float | None = None) -> JsonValue: ...  # noqa: ASYNC109 - of the records
+    @overload
+    async def wait_for(
+        self,
+        name: str,
+        kind: type[T],
+        *,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - of the records
+    ) -> T | None: ...
+    async def wait_for(
+        self,
+        name: str,
+        kind: type[T] | None = None,
+        *,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - of the records
+    ) -> T | JsonValue:
+        """Wait for an event that `run.send`, the server, the command or a webhook sends; return its data.
+
+        An event that was sent before is taken at once. Each event is taken once, by the call that waits
+        longest. A run that waits is a row in the store.
+
+        Args:
+            name: the name of the event.
+            kind: the type of its data.
+            timeout: how long it waits; None is returned then.
+
+        Raises:
+            CallFailed: the data is not of that type.
+        """
+        arguments: JsonObject = {"name": check_id(name, "the name of the event")}
+        if timeout is not None:
+            arguments["until"] = wire_moment(self.now() + _as_delta(timeout))
+        event = await self._live.call(WAIT_FOR, arguments)
+        if not isinstance(event, dict):
+            return None
+        data = event.get("data")
+        try:
+            return data if kind is None else cast(T, parse_output(kind, data))
+        except ValidationError as error:
+            problem = f"the data of event {name} is not {kind_name(kind)}: {error.errors()[0]['msg']}"
+        raise CallFailed(problem, tool_name=WAIT_FOR, type_name="ValueError")
+
+    async def undo(self) -> int:
+        """Reverse the calls that the workflow has made, newest first, each once; return their number.
+
+        Calls of tools with an `undo` that have completed are reversed; the policy decides about each. So a
+        saga is a `try`, with this in the `except`. Runs of agents and of other workflows reverse their own.
+
+        Raises:
+            CallFailed: calls could not be reversed; its message names them. The others are.
+        """
+        result = await self._live.call(UNDO_CALLS, {})
+        count = result.get("reversed") if isinstance(result, dict) else None
+        return count if isinstance(count, int) else 0
+
+    def changed(self, reason: str) -> bool:
+        """Return whether to go the way of changed code: False in runs whose records have the old way.
+
+        Write `if ctx.changed("notify first"): … else: …` with the new way and the old one; remove the old way
+        when no run of it is left. A run answers alike for one reason, wherever and as often as it is asked.
+        """
+        return self._live.goes_new_way(
+            check_text(reason, "the reason of the change", chars_max=REASON_CHARS_MAX)
+        )
+
+    def begin_again(self, argument: object = None) -> NoReturn:
+        """End the function here, and call it again with another argument, in the same run.
+
+        For loops without end: the calls until here are not replayed any more. Calls that have no result yet
+        are awaited before. Write `return ctx.begin_again(…)`.
+        """
+        raise BeginAgain(json_of(argument, "the argument of begin_again"))
+
+    async def approve(self, prompt: str) -> bool:
+        """Ask a person to approve; return whether they did.
+
+        Raises:
+            Unanswered: the question was closed without an answer.
+            CallFailed: no person can be asked in this run.
+        """
+        return await self.ask(prompt, options=("approve", "deny")) == "approve"
+
     async def ask(self, prompt: str, *, options: Sequence[str] = ()) -> str:
         """Ask a person, and return the answer: one of the options, or a text if there are none.
 
@@ -137,8 +249,7 @@ class WorkflowContext(Generic[ContextDepsT]):
 
     async def sleep(self, delay: timedelta | float) -> None:
         """Wait, for seconds or years: the run is a row in the store meanwhile."""
-        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-        await self.sleep_until(self.now() + timedelta(seconds=seconds))
+        await self.sleep_until(self.now() + _as_delta(delay))
 
     async def sleep_until(self, moment: datetime) -> None:
         """Wait until a time, which must have a time zone.
@@ -169,6 +280,15 @@ _NOT_LISTED: Final = (
     "the workflow does not know the {kind} {name}: it knows those that its source names, and those of "
     "@workflow({option}=[…])"
 )
+
+
+def kind_name(kind: object) -> str:
+    """Return the name of a type, as errors have it."""
+    return getattr(kind, "__name__", str(kind))
+
+
+def _as_delta(delay: timedelta | float) -> timedelta:
+    return delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
 
 
 def _set_done(future: Any) -> None:

@@ -4,7 +4,9 @@ Its run makes one call, of the tool that runs the function. The calls of the fun
 as those of a program of a model are: judged, recorded and performed by the same code.
 """
 
+import dis
 import inspect
+import warnings
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -16,8 +18,8 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from datetime import datetime
-from functools import partial
+from datetime import UTC, date, datetime
+from functools import cached_property, partial
 from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType, NoneType
 from typing import Any, Final, Generic, TypedDict, Unpack, cast, get_args, get_origin, overload
@@ -30,14 +32,15 @@ from windlass.agent.agent import WORKFLOW_ROUTE, Agent, AnyAgent, check_named_be
 from windlass.agent.output import dump_output, parse_output
 from windlass.errors import Rejected, check_name, kind_of, option_problem, wrong
 from windlass.limits import WORKFLOW_OUTPUT_BYTES_MAX
-from windlass.ports.interpreter import LiveProgram, ProgramCall, ProgramStart
+from windlass.ports.interpreter import FIRST_CALL, LiveProgram, ProgramCall, ProgramStart
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ModelPrice
 from windlass.tools import AnyTool, Tool, library_tool
 from windlass.tools.deps import DepsFactory, DepsT, OutputT, hints_of
 from windlass.tools.question import ask_question
-from windlass.workflow.context import WorkflowContext
-from windlass.workflow.replay import SLEEP, LiveWorkflow
+from windlass.workflow.context import WorkflowContext, kind_name
+from windlass.workflow.replay import CHANGED, SLEEP, BeginAgain, LiveWorkflow
 from windlass_harness.budget import Budget
+from windlass_harness.loop.notes import UNDO_CALLS, WAIT_FOR
 from windlass_harness.policy import PolicySet
 from windlass_protocol import (
     EffectClass,
@@ -56,7 +59,6 @@ R = TypeVar("R")
 
 _ARGUMENT: Final = "argument"
 _JSON_STARTS: Final = frozenset('{["')
-_CALL_ID: Final = "call"
 _NONE: Final = "The workflow has ended."
 """The output of a workflow that returns None."""
 
@@ -65,16 +67,41 @@ async def _sleep(until: str) -> None:
     """Wait until a time."""
 
 
+async def _wait_for(name: str, until: str = "") -> None:
+    """Wait for an event; run when its time is over, and never if it has no time."""
+
+
+async def _undo_calls() -> None:
+    """Reverse calls; never run, because the loop does it."""
+
+
+async def _record_change(reason: str) -> None:
+    """Record that the function goes a new way."""
+
+
 def _due(arguments: JsonObject) -> datetime:
-    return datetime.fromisoformat(str(arguments["until"]))
+    until = str(arguments.get("until", ""))
+    return datetime.fromisoformat(until) if until else datetime.max.replace(tzinfo=UTC)
 
 
-_SLEEP_TOOL: Final = replace(
-    library_tool(_sleep, name=SLEEP, mode=ToolMode.READ, effect=EffectClass.READ).with_options(
-        is_outbound=False
-    ),
-    due=_due,
+def _own_tool(
+    function: Callable[..., Awaitable[None]],
+    name: str,
+    *,
+    due: Callable[[JsonObject], datetime] | None = None,
+) -> Tool[..., object]:
+    tool = library_tool(function, name=name, mode=ToolMode.READ, effect=EffectClass.READ)
+    return replace(tool.with_options(is_outbound=False), due=due)
+
+
+_OWN_TOOLS: Final = (
+    _own_tool(_sleep, SLEEP, due=_due),
+    _own_tool(_wait_for, WAIT_FOR, due=_due),
+    _own_tool(_undo_calls, UNDO_CALLS),
+    _own_tool(_record_change, CHANGED),
+    ask_question,
 )
+"""Tools behind the methods of a context that are no calls of tools of the application."""
 
 
 class WorkflowOptions(TypedDict, total=False):
@@ -124,6 +151,8 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
         """What its source names; `subagents` may have other models."""
         self.options = options
         self.workflow_version = version
+        self.is_replayed = False
+        """Whether the function is run from its start whenever it has something to do, for tests."""
         body = replace(
             library_tool(
                 _body_of(argument), name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ
@@ -136,7 +165,7 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
             name,
             model=WorkflowModel(self, name, version),
             description=description,
-            tools=(body, _SLEEP_TOOL, ask_question, *cast("Sequence[Tool[..., object]]", parts.tools)),
+            tools=(body, *_OWN_TOOLS, *cast("Sequence[Tool[..., object]]", parts.tools)),
             subagents=agents,
             output=None if returns in (str, None, NoneType) else cast("type[OutputT]", returns),
             **agent_options,
@@ -181,6 +210,11 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
             agents=subagents,
         )
 
+    @cached_property
+    def _argument_adapter(self) -> TypeAdapter[object]:
+        """Reads the argument; a replay passes that of every child again."""
+        return TypeAdapter(cast("type[object]", self.argument_type))
+
     def message_of(self, value: object) -> str:
         """Return an argument as the message of a run: its JSON, which may be given instead of it.
 
@@ -190,12 +224,12 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
         kind = self.argument_type
         if kind is None or (kind is str and isinstance(value, str)):
             return value if isinstance(value, str) and value else "Begin."
-        adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", kind))
+        adapter = self._argument_adapter
         try:
             return adapter.dump_json(_parse_argument(adapter, value), by_alias=True).decode()
         except (ValidationError, ValueError, TypeError) as error:
             problem = _problem(error)
-        raise wrong(f"workflow {self.name}: its argument must be {_kind_name(kind)}: {problem}")
+        raise wrong(f"workflow {self.name}: its argument must be {kind_name(kind)}: {problem}")
 
     def argument_of(self, message: str) -> JsonValue:
         """Return the argument of a message as JSON; text that is no JSON stays text."""
@@ -207,6 +241,24 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
             return from_json(message)
         except ValueError:
             return message
+
+
+def workflows_of(agent: AnyAgent) -> "list[Workflow[Any, Any, Any]]":
+    """Return a workflow and the workflows that it runs, at any level."""
+    below = [part for subagent in agent.subagents for part in workflows_of(subagent)]
+    return [agent, *below] if isinstance(agent, Workflow) else below
+
+
+def replay_always(agent: AnyAgent) -> AnyAgent:
+    """Return a copy of a workflow that is run from its start whenever it has something to do."""
+    if not isinstance(agent, Workflow):
+        return agent
+    original = cast("Workflow[Any, Any, Any]", agent)
+    copy = original.with_parts(
+        original.model, tuple(replay_always(subagent) for subagent in original.subagents)
+    )
+    copy.is_replayed = True
+    return copy
 
 
 def _body_of(argument: object) -> Callable[..., Awaitable[None]]:
@@ -230,10 +282,6 @@ def _parse_argument(adapter: TypeAdapter[object], value: object) -> object:
         if isinstance(value, str) and value.lstrip()[:1] in _JSON_STARTS:
             return adapter.validate_json(value)
         raise
-
-
-def _kind_name(kind: object) -> str:
-    return getattr(kind, "__name__", str(kind))
 
 
 def _problem(error: Exception) -> str:
@@ -264,13 +312,18 @@ class _Functions:
         return call.name, call.named
 
     @property
+    def is_replayed(self) -> bool:
+        """Whether the function is run from its start whenever it has something to do."""
+        return self.workflow.is_replayed
+
+    @property
     def version(self) -> str:
         """The workflow with the digest of its source."""
         return f"{WORKFLOW_ROUTE}/{self.workflow.route[1]}"
 
     def begin(self, start: ProgramStart) -> LiveProgram:
         """Return the function, ready to run from its start."""
-        return LiveWorkflow(start.at, seed=start.seed, body=partial(_run, self.workflow, start))
+        return LiveWorkflow(start, body=partial(_run, self.workflow, start))
 
 
 async def _run(workflow: "Workflow[Any, Any, Any]", start: ProgramStart, live: LiveWorkflow) -> JsonValue:
@@ -285,7 +338,12 @@ async def _run(workflow: "Workflow[Any, Any, Any]", start: ProgramStart, live: L
     kind, arguments = workflow.argument_type, list[object]()
     if kind is not None:
         arguments.append(parse_output(kind, start.arguments.get(_ARGUMENT)))
-    output = await workflow.function(context, *arguments)
+    try:
+        output = await workflow.function(context, *arguments)
+    except BeginAgain as again:
+        if kind is not None:
+            parse_output(kind, again.argument)
+        return {_AGAIN: _check_size(again.argument, "begins again with")}
     returned = workflow.return_type
     if returned in (None, NoneType):
         return _NONE
@@ -294,14 +352,27 @@ async def _run(workflow: "Workflow[Any, Any, Any]", start: ProgramStart, live: L
         parse_output(returned, value)
     except ValidationError as error:
         # An answer that does not fit goes back to a model; a function would run again.
-        raise TypeError(f"the workflow must return {_kind_name(returned)}: {_problem(error)}") from None
+        raise TypeError(f"the workflow must return {kind_name(returned)}: {_problem(error)}") from None
+    _check_size(value, "returned")
+    is_marked = to_json(value).startswith(_MARKED) or (isinstance(value, str) and value.startswith(_MARK))
+    return {_OUTPUT: value} if is_marked else value
+
+
+def _check_size(value: JsonValue, verb: str) -> JsonValue:
     size = len(to_json(value))
     if size > WORKFLOW_OUTPUT_BYTES_MAX:
         raise ValueError(
-            f"the workflow returned {size:,} bytes of JSON, limit {WORKFLOW_OUTPUT_BYTES_MAX:,}; store what "
-            "is large with a tool, and return where it is"
+            f"the workflow {verb} {size:,} bytes of JSON, limit {WORKFLOW_OUTPUT_BYTES_MAX:,}; store what "
+            "is large with a tool, and pass where it is"
         )
     return value
+
+
+_MARK: Final = '{"windlass.'
+_MARKED: Final = _MARK.encode()
+_AGAIN: Final = "windlass.begin_again"
+_OUTPUT: Final = "windlass.output"
+"""Around an output that looks like one of these."""
 
 
 class WorkflowModel:
@@ -327,26 +398,29 @@ class WorkflowModel:
             Rejected: the function failed.
         """
         usage, turn = LLMUsage(input_tokens=0, output_tokens=0), _last_turn(messages)
-        result = next((message for message in turn if message.role == "tool"), None)
-        if result is None:
+        results = [message for message in turn if message.role == "tool"]
+        content, workflow = results[-1].content if results else "", self._workflow
+        marked: JsonObject = from_json(content) if content.startswith(_MARK) else {}
+        if not results or _AGAIN in marked:
             # The last one: texts of `context` precede the message.
             text = next((message.content for message in reversed(turn) if message.role == "user"), "")
-            workflow = self._workflow
-            arguments: JsonObject = (
-                {} if workflow.argument_type is None else {_ARGUMENT: workflow.argument_of(text)}
-            )
+            argument = marked[_AGAIN] if results else workflow.argument_of(text)
+            call_id = f"{FIRST_CALL}-{len(results)}" if results else FIRST_CALL
+            arguments: JsonObject = {} if workflow.argument_type is None else {_ARGUMENT: argument}
             yield LLMStreamChunk(
-                tool_call_delta=ToolCall(id=_CALL_ID, name=workflow.name, arguments=arguments)
+                tool_call_delta=ToolCall(id=call_id, name=workflow.name, arguments=arguments)
             )
             yield LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS, usage=usage)
-        elif result.is_error:
+        elif results[-1].is_error:
             raise Rejected(
-                f"workflow {self._workflow.name} failed: {result.content}",
+                f"workflow {workflow.name} failed: {content}",
                 kind=ErrorKind.TOOL_FAILURE,
                 retry=RetryClass.NOT_RETRYABLE,
             )
         else:
-            yield LLMStreamChunk(content_delta=result.content, finish_reason=FinishReason.STOP, usage=usage)
+            output = marked.get(_OUTPUT, content)
+            text = output if isinstance(output, str) else to_json(output).decode()
+            yield LLMStreamChunk(content_delta=text, finish_reason=FinishReason.STOP, usage=usage)
 
 
 def _last_turn(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
@@ -367,6 +441,8 @@ class WorkflowParts:
 
     tools: tuple[AnyTool, ...]
     agents: tuple[AnyAgent, ...]
+    hazards: tuple[str, ...]
+    """Clocks, random numbers and ids that the source reads, which are others each time it runs."""
     digest: str
     """The digest of the source of the function and of the functions that it names."""
 
@@ -383,13 +459,14 @@ def find_parts(function: FunctionType) -> WorkflowParts:
     """
     package = (function.__module__ or "").partition(".")[0]
     digest, tools, agents = sha256(), dict[int, AnyTool](), dict[int, AnyAgent]()
-    functions, searched = [function], set[CodeType]()
+    functions, searched, hazards = [function], set[CodeType](), dict[str, None]()
     while functions:
         current = functions.pop(0)
         if current.__code__ in searched:
             continue
         searched.add(current.__code__)
         digest.update(_source_of(current).encode())
+        hazards.update(dict.fromkeys(_hazards_of(current)))
         for value in _values_by_name(current):
             if isinstance(value, Tool):
                 named_tool = cast(AnyTool, value)
@@ -399,7 +476,48 @@ def find_parts(function: FunctionType) -> WorkflowParts:
                 agents.setdefault(id(named_agent), named_agent)
             elif isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] == package:
                 functions.append(value)
-    return WorkflowParts(tuple(tools.values()), tuple(agents.values()), digest.hexdigest())
+    return WorkflowParts(tuple(tools.values()), tuple(agents.values()), tuple(hazards), digest.hexdigest())
+
+
+_HAZARDS: Final = {
+    "time": ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
+    "uuid": ("uuid1", "uuid4"),
+    "secrets": ("choice", "randbelow", "token_bytes", "token_hex", "token_urlsafe"),
+    "os": ("urandom",),
+    "random": ("choice", "choices", "randint", "random", "randrange", "sample", "shuffle", "uniform"),
+}
+"""Functions of modules of which each call returns something else."""
+_NOW: Final = ("now", "today", "utcnow")
+_LOADS: Final = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
+_ATTRIBUTES: Final = ("LOAD_ATTR", "LOAD_METHOD")
+
+
+def _hazards_of(function: FunctionType) -> Iterator[str]:
+    """Yield the clocks, random numbers and ids that the code of a function names."""
+    scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        value, path = None, ""
+        for instruction in dis.get_instructions(code):
+            name = str(instruction.argval)
+            if instruction.opname in _LOADS:
+                value, path = scope.get(name), name
+            elif instruction.opname in _ATTRIBUTES and isinstance(value, ModuleType | type):
+                if isinstance(value, type) and issubclass(value, date) and name in _NOW:
+                    yield f"{path}.{name}()"
+                value, path = getattr(cast(object, value), name, None), f"{path}.{name}"
+            else:
+                value = None
+            if callable(value) and getattr(value, "__name__", "") in _HAZARDS.get(_module_of(value), ()):
+                yield f"{path}()"
+
+
+def _module_of(function: object) -> str:
+    """Return the module of a function; that of a method of a shared object, such as random.random."""
+    owner: object = getattr(function, "__self__", None)
+    return str(getattr(function, "__module__", None) or owner.__class__.__module__)
 
 
 def _source_of(function: FunctionType) -> str:
@@ -503,16 +621,19 @@ def _make_workflow(function: Callable[..., object], options: WorkflowOptions) ->
     parts = WorkflowParts(
         _without_repeats((*parts.tools, *options.get("tools", ()))),
         _without_repeats((*parts.agents, *options.get("agents", ()))),
+        parts.hazards,
         parts.digest,
     )
+    if parts.hazards:
+        warnings.warn(_HAZARD.format(name=name, hazards=", ".join(parts.hazards)), stacklevel=3)
     if (
         "deps" not in options
         and (needed := get_args(context))
         and needed[0] not in (None, NoneType, object, Any)
     ):
         raise wrong(
-            f"workflow {name} takes WorkflowContext[{_kind_name(needed[0])}]; write "
-            f"@workflow(deps={_kind_name(needed[0])}), or a function that makes the dependencies"
+            f"workflow {name} takes WorkflowContext[{kind_name(needed[0])}]; write "
+            f"@workflow(deps={kind_name(needed[0])}), or a function that makes the dependencies"
         )
     return Workflow(
         function,
@@ -527,6 +648,10 @@ def _make_workflow(function: Callable[..., object], options: WorkflowOptions) ->
     )
 
 
+_HAZARD: Final = (
+    "workflow {name} uses {hazards}, which is another value when it runs again after a crash; "
+    "use ctx.now() or ctx.random, or do it in a tool"
+)
 _PARAMETERS_MAX: Final = 2
 _DIGEST_CHARS: Final = 12
 PartT = TypeVar("PartT")

@@ -7,28 +7,34 @@ every process as they did in the first. A timer of the loop is a call of the too
 
 import asyncio
 import heapq
+import inspect
+import os
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random  # noqa: TID251 - its seed is recorded
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from pydantic import JsonValue
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from windlass.ports.interpreter import (
     CallOutcome,
     CallValue,
+    Diverged,
     ProgramCall,
     ProgramFault,
+    ProgramStart,
     ProgramValue,
     Progress,
     RecordedOutcome,
 )
+from windlass_harness.loop.notes import WAIT_FOR
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import mutable
 
@@ -40,6 +46,8 @@ Ts = TypeVarTuple("Ts")
 
 SLEEP: Final = "sleep"
 """The tool that a timer calls."""
+CHANGED: Final = "changed"
+"""The tool under whose name a change of the function is recorded."""
 _NO_IO: Final = (
     "A workflow cannot do this itself: its event loop has no {what}, because the function is run again after "
     "a crash. Do it in a tool, and call the tool with ctx.call"
@@ -71,8 +79,42 @@ class CallFailed(Exception):
         self.type_name = type_name
 
 
+class BeginAgain(BaseException):
+    """Raised in a workflow that begins again with another argument."""
+
+    def __init__(self, argument: JsonValue) -> None:
+        super().__init__("the workflow begins again")
+        self.argument = argument
+
+
 class RemovedFromMemory(BaseException):
     """Raised in a workflow that is removed from memory; it is not its end."""
+
+
+class _Task(asyncio.Task[T]):
+    """A task with a hash that is the same each time: sets of tasks are iterated in the same order."""
+
+    def __new__(cls, *_: object, loop: "WorkflowLoop", **__: object) -> "_Task[T]":  # pyright: ignore[reportInconsistentConstructor]
+        task = super().__new__(cls)
+        # Before `__init__`, which puts it into a set.
+        task.number = loop.next_number()
+        return task
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[T]):
+    """A future with such a hash."""
+
+    def __init__(self, *, loop: "WorkflowLoop") -> None:
+        super().__init__(loop=loop)
+        self.number = loop.next_number()
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 class WorkflowLoop(asyncio.AbstractEventLoop):
@@ -90,6 +132,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self._ready = deque[asyncio.Handle]()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timer_count = 0
+        self._numbers = 0
         self._is_closed = False
 
     def run_until_waiting(self) -> None:
@@ -170,7 +213,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> "asyncio.Future[Any]":
         """Return a future of this loop."""
-        return asyncio.Future(loop=self)
+        return _Future(loop=self)
+
+    def next_number(self) -> int:
+        """Return a number that no task and no future of the loop has yet."""
+        self._numbers += 1
+        return self._numbers
 
     def create_task(
         self,
@@ -181,7 +229,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         **_: object,
     ) -> asyncio.Task[T]:
         """Return a task of this loop."""
-        task = asyncio.Task(cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context)
+        task = _Task(cast("Coroutine[Any, Any, T]", coro), loop=self, name=name, context=context)
         self.tasks = [earlier for earlier in self.tasks if not earlier.done()]
         self.tasks.append(cast("asyncio.Task[object]", task))
         return task
@@ -216,6 +264,20 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: "TimerHandle") -> None:
         """Called by a timer that is cancelled; `new_timers` leaves it out."""
+
+
+_as_completed: Final = asyncio.as_completed
+
+
+def _ordered_as_completed(fs: Iterable[Any], **options: Any) -> Any:
+    """Begin coroutines in their order, in a workflow; asyncio begins them in that of a set."""
+    if isinstance(asyncio._get_running_loop(), WorkflowLoop):
+        fs = [asyncio.ensure_future(future) for future in fs]
+    return _as_completed(fs, **options)
+
+
+# The only way to reach code that is written with asyncio; other loops have the function as it is.
+asyncio.as_completed = asyncio.tasks.as_completed = _ordered_as_completed
 
 
 def _refusal(name: str) -> Callable[..., object]:
@@ -259,13 +321,15 @@ class _Calls:
 class LiveWorkflow:
     """A workflow in memory; `run` gives it results, in the order of their records."""
 
-    def __init__(
-        self, at: datetime, *, seed: str, body: Callable[["LiveWorkflow"], Awaitable[object]]
-    ) -> None:
-        self.loop: Final = WorkflowLoop(at)
-        self.random: Final = Random(seed)
+    def __init__(self, start: ProgramStart, *, body: Callable[["LiveWorkflow"], Awaitable[object]]) -> None:
+        self.loop: Final = WorkflowLoop(start.at)
+        self.random: Final = Random(start.seed)
         self.taken = 0
         """Results that it has taken."""
+        self._recorded = start.recorded
+        self._mask = start.mask
+        self._changes: dict[str, bool] = {}
+        """Whether the function goes the new way, by the reason of the change."""
         self._calls = _Calls()
         self._body = body
         self._main: asyncio.Task[object] | None = None
@@ -276,8 +340,45 @@ class LiveWorkflow:
             raise RemovedFromMemory
         future: asyncio.Future[JsonValue] = self.loop.create_future()
         self._calls.open[len(self._calls.made)] = _Open(tool_name, future)
-        self._calls.made.append(ProgramCall(tool_name, named=arguments))
+        self._add(ProgramCall(tool_name, named=arguments))
         return future
+
+    def goes_new_way(self, reason: str) -> bool:
+        """Return whether the function goes the new way: not where the old way is recorded from here on.
+
+        The new way is recorded as a call, so that every later run of the function goes it.
+        """
+        if reason not in self._changes:
+            number, arguments = len(self._calls.made), cast(JsonObject, {"reason": reason})
+            is_new = number >= len(self._recorded) or self._recorded[number] == (CHANGED, arguments)
+            self._changes[reason] = is_new
+            if is_new:
+                self.call(CHANGED, arguments)
+        return self._changes[reason]
+
+    def _add(self, call: ProgramCall) -> None:
+        """Add a call, which must be the recorded one; a call that is another stops the function."""
+        number = len(self._calls.made)
+        self._calls.made.append(call)
+        if number >= len(self._recorded):
+            return
+        name, arguments = self._recorded[number]
+        if call.name != name or (call.named != arguments and self._mask(call.named) != arguments):
+            came = f"{call_text(call.name, call.named)}{_line_of_caller()}"
+            self._stop(f"Call {number} was {call_text(name, arguments)}, and is {came}.")
+
+    def _stop(self, text: str) -> None:
+        if not isinstance(self.loop.problem, Diverged):
+            self.loop.problem = Diverged(text)
+
+    def _check_made(self, count: int, *, before: str) -> None:
+        """Stop if recorded calls up to a number were not made."""
+        number = len(self._calls.made)
+        if number < count and self._main is not None:
+            line = _line_of_task(self._main)
+            self._stop(
+                f"Call {number} was {call_text(*self._recorded[number])}, and is not made {before}{line}."
+            )
 
     async def run(self, outcomes: Sequence[RecordedOutcome]) -> Progress:
         """Take results, and return the calls that the workflow has made, or its end."""
@@ -306,11 +407,17 @@ class LiveWorkflow:
             self._main = self.loop.create_task(body)
             self._wait()
         for recorded in outcomes:
+            self._check_made(recorded.number + 1, before="before it has its result")
+            if isinstance(self.loop.problem, Diverged):
+                break
             self.taken += 1
             # Records of one process may have the same time, and a new owner's clock may be behind.
             self.loop.now = max(self.loop.now, recorded.at)
             self._settle(recorded.number, recorded.outcome)
             self._wait()
+        self._check_made(len(self._recorded), before="by now")
+        if isinstance(self.loop.problem, Diverged):
+            raise self.loop.problem
         return self._progress(self._main)
 
     def _wait(self) -> None:
@@ -318,8 +425,7 @@ class LiveWorkflow:
         self.loop.run_until_waiting()
         for when, handle in self.loop.new_timers():
             self._calls.timers[len(self._calls.made)] = handle
-            until = self.loop.moment(when).astimezone(UTC).isoformat().replace("+00:00", "Z")
-            self._calls.made.append(ProgramCall(SLEEP, named={"until": until}))
+            self._add(ProgramCall(SLEEP, named={"until": wire_moment(self.loop.moment(when))}))
 
     def _settle(self, number: int, outcome: CallOutcome) -> None:
         timer = self._calls.timers.pop(number, None)
@@ -360,12 +466,22 @@ class LiveWorkflow:
     def _progress(self, main: "asyncio.Task[object]") -> Progress:
         first, self._calls.reported = self._calls.reported, len(self._calls.made)
         made = self._calls.made
-        cancelled = tuple(number for number, timer in self._calls.timers.items() if timer.cancelled())
+        timers = (number for number, timer in self._calls.timers.items() if timer.cancelled())
+        waits = (
+            number
+            for number, call in self._calls.open.items()
+            if call.tool_name == WAIT_FOR and call.future.cancelled()
+        )
+        cancelled = (*timers, *waits)
         end = self._end(main)
         if end is not None:
             # A new timer that is cancelled already is not worth a call: no result is taken any more.
-            new = tuple(made[number] for number in range(first, len(made)) if number not in cancelled)
-            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < first))
+            reported = max(first, len(self._recorded))
+            numbers = (
+                number for number in range(first, len(made)) if number < reported or number not in cancelled
+            )
+            new = tuple(made[number] for number in numbers)
+            return Progress(new, "", None, end, cancelled=tuple(n for n in cancelled if n < reported))
         if not self._calls.open.keys() and not self._calls.timers.keys() - set(cancelled):
             return Progress((), "", None, ProgramFault(_DEADLOCK))
         return Progress(tuple(made[first:]), "", None, None, cancelled=cancelled)
@@ -384,6 +500,48 @@ class LiveWorkflow:
             return ProgramValue(cast(JsonValue, main.result()))
         except PydanticSerializationError as error:
             return ProgramFault(f"The workflow returned a value without a JSON form: {error}")
+
+
+def wire_moment(moment: datetime) -> str:
+    """Return a moment as arguments of calls have it."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def call_text(name: str, arguments: JsonValue) -> str:
+    """Return a call as a person reads it."""
+    text = to_json(arguments).decode()
+    return f"{name}({text if len(text) <= _ARGUMENTS_CHARS_MAX else text[:_ARGUMENTS_CHARS_MAX] + '…'})"
+
+
+_ARGUMENTS_CHARS_MAX: Final = 300
+_HERE: Final = f"{Path(__file__).parent}{os.sep}"
+
+
+def _line_of_caller() -> str:
+    """Return the line of the application that makes a call."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    is_loop = frame is None or frame.f_code.co_filename.startswith(_ASYNCIO)
+    return "" if frame is None or is_loop else _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _line_of_task(task: "asyncio.Task[object]") -> str:
+    """Return the line of the application at which a task waits; nothing for one that has ended."""
+    coroutine: Any = task.get_coro()
+    line = ""
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        if not frame.f_code.co_filename.startswith((_HERE, _ASYNCIO)):
+            line = _line(frame.f_code.co_filename, frame.f_lineno)
+        coroutine = coroutine.cr_await
+    return line
+
+
+def _line(path: str, number: int) -> str:
+    return f" ({Path(path).name}, line {number})"
+
+
+_ASYNCIO: Final = f"{Path(asyncio.__file__).parent}{os.sep}"
 
 
 def _fault_text(error: BaseException) -> str:

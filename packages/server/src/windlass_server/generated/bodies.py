@@ -40,6 +40,11 @@ class NewPlaygroundRun(wire.NewPlaygroundRun):
     model_config = BY_ALIAS
 
 
+class NewRunEvent(wire.NewRunEvent):
+    __doc__ = wire.NewRunEvent.__doc__
+    model_config = BY_ALIAS
+
+
 class RetryRun(wire.RetryRun):
     __doc__ = wire.RetryRun.__doc__
     model_config = BY_ALIAS

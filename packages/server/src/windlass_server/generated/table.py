@@ -287,6 +287,16 @@ OPERATIONS: Final = (
         problems=(404,),
     ),
     ServerOperation(
+        "runs.send",
+        "POST",
+        "/v1/runs/{runId}/events",
+        repeat="derived",
+        who="user",
+        summary="Send an event to a run",
+        doc="Send an event that the workflow of a run waits for; it is kept until then, and taken once.",
+        problems=(404, 409),
+    ),
+    ServerOperation(
         "runs.retry",
         "POST",
         "/v1/runs/{runId}/retry",

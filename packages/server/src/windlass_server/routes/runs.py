@@ -32,7 +32,7 @@ from windlass_protocol import (
     UsageShare,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.generated.bodies import Cancel, NewFeedback, NewPlaygroundRun, RetryRun
+from windlass_server.generated.bodies import Cancel, NewFeedback, NewPlaygroundRun, NewRunEvent, RetryRun
 from windlass_server.generated.queries import (
     RunsDecisionsQuery,
     RunsListQuery,
@@ -295,6 +295,25 @@ async def retry(
     budget = None if body is None else narrow_budget(caller, run.agent_id, body.budget)
     handle = await caller.tenant.runtime.handle(run.run_id).retry(budget=budget)
     return reply(AcceptedRun(session_id=run.session_id, run_id=handle.run_id), 202)
+
+
+@router.post(
+    "/runs/{run_id:path}/events",
+    status_code=202,
+    response_model=AcceptedRun,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}),
+)
+async def send(
+    *,
+    caller: CallerDep,
+    run: OwnRun,
+    body: Annotated[NewRunEvent, body_example(paid={"name": "paid", "data": {"amount": 40}, "key": "pay_7"})],
+) -> Response:
+    """Send an event that the workflow of a run waits for; it is kept until then, and taken once."""
+    data = body.data if "data" in body.model_fields_set else True
+    handle = caller.tenant.runtime.handle(run.run_id)
+    await handle.send(body.name, data, key=body.key or caller.id_for("event"), by=caller.principal.user)
+    return reply(AcceptedRun(session_id=run.session_id, run_id=run.run_id), 202)
 
 
 @router.post(

@@ -826,6 +826,33 @@ class RunsOperations(OperationGroup):
         call = self._call("POST", path_of("/v1/runs/{}/cancel", run_id), body={"reason": reason})
         return await self._ask(wire.AcceptedRun, call)
 
+    async def send(
+        self,
+        run_id: "str",
+        name: "str",
+        *,
+        data: "JsonValue | UnsetType" = UNSET,
+        key: "str | None" = None,
+        idempotency_key: "str | None" = None,
+    ) -> "wire.AcceptedRun":
+        """Send an event that the workflow of a run waits for; it is kept until then, and taken once.
+
+        Args:
+            run_id: A run.
+            name: What the workflow waits for.
+            data: What comes with it; true when absent.
+            key: Events with the same key are one event; the Idempotency-Key of the request when absent.
+            idempotency_key: The same key with the same request has one effect; a new key by default.
+        """
+        call = self._call(
+            "POST",
+            path_of("/v1/runs/{}/events", run_id),
+            body={"name": name, "data": data, "key": key},
+            nullable=("data",),
+            key=self._key(idempotency_key),
+        )
+        return await self._ask(wire.AcceptedRun, call)
+
     async def retry(self, run_id: "str", budget: "wire.BudgetLimits | None" = None) -> "wire.AcceptedRun":
         """Continue a failed run in a new run of its session, without repeating finished calls.
 

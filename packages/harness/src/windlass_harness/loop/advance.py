@@ -9,7 +9,18 @@ from collections.abc import Set
 from msgspec import Struct
 from pydantic import JsonValue
 
-from windlass_harness.loop import compaction, ends, failures, hooks, outage, people, programs, purse, undo
+from windlass_harness.loop import (
+    compaction,
+    ends,
+    failures,
+    hooks,
+    outage,
+    overdraft,
+    people,
+    programs,
+    purse,
+    undo,
+)
 from windlass_harness.loop.ends import deny_call
 from windlass_harness.loop.events import (
     NOTHING,
@@ -74,10 +85,21 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     step = state.session.history.unanswered
     if step is not None:
         return _ask_on(state, step, under_way, now, rules)
+    asked = overdraft.current(state)
+    if asked is not None:
+        return _settle_overdraft(state, asked, now)
     calls = state.session.history.open_calls()
     if calls:
         return _advance_calls(state, calls, under_way, now, rules)
     return NOTHING if under_way else _go_on(state, now, rules)
+
+
+def _settle_overdraft(state: LoopState, asked: overdraft.Overdraft, now: Moment) -> Plan:
+    """Wait until a person has answered whether the run may exceed a limit, and act on it."""
+    if asked.note.open_request_id is not None:
+        return _wait(state, _Calls(), now)
+    ready = resume_records(state, "ready", now=now)
+    return Plan(ready) if ready else overdraft.settle(state, asked, now=now)
 
 
 def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -163,7 +185,7 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     notes = state.run_notes
     names = state.exceeding(now, step=not notes.is_retry, tokens=1)
     if names:
-        return Plan(ends.exhaust_budget(state, names, now=now))
+        return purse.reach_budget(state, names, now=now, rules=rules)
     if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
         return Plan(ends.fail_run(state, failures.too_many_steps(rules), now=now))
     first = compaction.before_step(state, now=now, rules=rules)
@@ -240,9 +262,9 @@ def _advance_calls(
     if under_way:
         # A timer, or a call that waits, does not wait for those under way.
         return Plan(wake_at_ms=wake)
-    return (
-        Plan(ends.exhaust_budget(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
-    )
+    if plan.exceeded:
+        return purse.reach_budget(state, plan.exceeded, now=now, rules=rules)
+    return _wait(state, plan, now)
 
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:

@@ -54,6 +54,27 @@ class Dedupe(StrEnum):
     """The first output of the session."""
 
 
+class LimitChoice(StrEnum):
+    """What happens when the next model call of a run does not fit a limit."""
+
+    REFUSE = "refuse"
+    """The run ends, and new ones are refused."""
+    ASK = "ask"
+    """The run asks a person to let it spend more."""
+    CHEAPER = "cheaper"
+    """The call is made by a fallback model that is cheaper, and fits."""
+
+
+@frozen
+class RunLimit:
+    """The limit of each run that the budget of a run comes from."""
+
+    name: str
+    at_limit: LimitChoice
+    responders: tuple[str, ...] | None = None
+    """Who may let the run spend more; None for anyone."""
+
+
 @frozen
 class RequestedCall:
     """A call that the model requested. `input` is a string if it is not valid JSON."""
@@ -192,6 +213,8 @@ class Rules:
     """Terms of the models of a run with a limit in money; None is the first model, a name a fallback."""
     is_shared: bool = False
     """Whether the run counts for limits that it shares with other runs: each of its calls asks the store."""
+    run_limit: RunLimit | None = None
+    """The limit that its budget comes from, if that does more than end the run."""
 
 
 DEFAULT_RULES: Final = Rules()

@@ -37,7 +37,7 @@ from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import Handlers, dump_state, load_state
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, result_name, tool_output
+from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, is_limit_ask, result_name, tool_output
 from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, DeliveryStates, RunEnd, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
@@ -323,6 +323,9 @@ def _step_started(state: LoopState, record: Record, body: records.StepStarted) -
     state.notes.clear()
     notes = state.run_notes
     notes.attempt = record.attempt or 1
+    if body.model_id not in (None, state.model_id):
+        # A cheaper model, because of a limit.
+        notes.model_id, notes.model_failures = body.model_id, 0
     notes.reserve(body.reserved)
     notes.finish_reason = None
     notes.is_validated, notes.structured = False, None
@@ -431,6 +434,9 @@ def _action_started(state: LoopState, record: Record, body: records.ActionStarte
 @_ON.on(records.ActionResult)
 def _action_result(state: LoopState, record: Record, body: records.ActionResult) -> None:
     error = body.error
+    if is_limit_ask(body.result.call_id):
+        _note(state, body.result.call_id).approval_outcome = None
+        return
     if error is not None:
         state.run_notes.refusals += error.code in REFUSALS
         if state.run is not None and state.run.undo is not None:
@@ -512,6 +518,9 @@ def _approval_settled(state: LoopState, record: Record, body: records.ApprovalSe
         note.open_request_id = None
         note.approval_outcome = body.outcome
         note.denial_reason = body.reason
+        if is_limit_ask(call_id) and body.outcome is InputOutcome.APPROVED:
+            asked = note.arguments or {}
+            state.run_notes.allow(asked, asked if body.arguments is None else body.arguments)
         if body.arguments is not None:
             note.arguments, note.is_changed = body.arguments, True
         call = state.call(call_id)

@@ -104,6 +104,19 @@ def check_priced(
         ]
 
 
+def has_free_fallback(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None) -> bool:
+    """Whether a fallback model of a package costs nothing."""
+    own, now = prices_for(ports, package.agent.agent_id), ports.machine.clock.now()
+    for name, provider in fallbacks_of(ports, package, run_id=run_id).items():
+        route_id, _, model_id = name.partition("/")
+        terms = tariff_of(provider, route_id, model_id, own).terms(now, provider)
+        if terms is not None and not any(
+            price.input + price.output + price.request for price in terms.prices
+        ):
+            return True
+    return False
+
+
 def _tariffs(ports: RuntimePorts, package: RuntimePackage, run_id: str | None) -> list[Tariff]:
     """Return the prices of the models that a run of a package may call."""
     own, route = prices_for(ports, package.agent.agent_id), package.provider_route

@@ -232,6 +232,8 @@ class SpendLimitFields(TypedDict, total=False):
     owner: str
     agent: str
     timezone: str
+    at_limit: Literal["refuse", "ask", "cheaper"]
+    responders: tuple[str, ...]
 
 
 @sealed

@@ -22,10 +22,10 @@ from windlass_harness.loop.events import (
     ReserveCall,
 )
 from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED
-from windlass_harness.loop.rules import CallBounds, CallPrice, LimitChoice, ModelTerms, Rules
+from windlass_harness.loop.rules import CallBounds, CallPrice, ModelTerms, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
-from windlass_protocol import BudgetName
+from windlass_protocol import BudgetName, LimitChoice
 from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records

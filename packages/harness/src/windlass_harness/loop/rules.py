@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass_harness.retry import RetryPolicy
+from windlass_protocol import LimitChoice
 from windlass_protocol.frozen import frozen
 
 REFUSALS_MAX: Final = 5
@@ -52,17 +53,6 @@ class Dedupe(StrEnum):
     """The same output in one session, whatever run it is of."""
     SESSION = "session"
     """The first output of the session."""
-
-
-class LimitChoice(StrEnum):
-    """What happens when the next model call of a run does not fit a limit."""
-
-    REFUSE = "refuse"
-    """The run ends, and new ones are refused."""
-    ASK = "ask"
-    """The run asks a person to let it spend more."""
-    CHEAPER = "cheaper"
-    """The call is made by a fallback model that is cheaper, and fits."""
 
 
 @frozen

@@ -24,7 +24,7 @@ from windlass.refusals import (
     unknown_document,
 )
 from windlass_harness.loop.events import CallReserved, LimitAsk
-from windlass_harness.loop.rules import CallBounds, LimitChoice, RunLimit
+from windlass_harness.loop.rules import CallBounds, RunLimit
 from windlass_harness.times import stamp_of
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
@@ -35,6 +35,7 @@ from windlass_protocol import (
     ErrorInfo,
     ErrorKind,
     JsonObject,
+    LimitChoice,
     LimitInfo,
     RetryClass,
 )
@@ -113,9 +114,9 @@ class SpendLimit:
         if self.at_limit != "ask":
             raise bad_setup(f'responders {what} are for at_limit "ask", found {self.at_limit!r}')
         given = cast(object, self.responders)
-        if not isinstance(given, list | tuple) or not given:
-            raise bad_setup(f"responders {what} must be names or roles, found {kind_of(given)}")
-        names = cast("Sequence[object]", given)
+        names = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
+        if not names:
+            raise bad_setup(f"responders {what} must be names or roles, found {kind_of(cast(object, given))}")
         object.__setattr__(
             self, "responders", tuple(check_name(name, f"a responder {what}") for name in names)
         )

@@ -1289,6 +1289,8 @@ class LimitsOperations(OperationGroup):
         owner: "str | None" = None,
         agent: "str | None" = None,
         timezone: "str | None" = None,
+        at_limit: "wire.LimitChoice | values.LimitChoiceValue | None" = None,
+        responders: "Sequence[str] | None" = None,
         idempotency_key: "str | None" = None,
     ) -> "wire.LimitInfo":
         """Set a limit, or replace the one with this name; for operators only.
@@ -1304,6 +1306,9 @@ class LimitsOperations(OperationGroup):
             owner: An owner, or `*` for each owner; absent is for all runs.
             agent: The name of an agent, or `*` for each agent; absent is for all.
             timezone: The time zone of days and months; UTC when left out.
+            at_limit: What happens when it is reached; `refuse` when left out.
+            responders: Names and roles that may let a run spend more, where it asks; absent is anyone
+                who may answer for the run.
             idempotency_key: The same key with the same request has one effect; a new key by default.
         """
         call = self._call(
@@ -1317,6 +1322,8 @@ class LimitsOperations(OperationGroup):
                 "owner": owner,
                 "agent": agent,
                 "timezone": timezone,
+                "atLimit": at_limit,
+                "responders": responders,
             },
             key=self._key(idempotency_key),
         )

@@ -1,6 +1,7 @@
 """What happens at a limit: the run ends, a person is asked, or a cheaper model goes on."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +36,8 @@ def looks(times: int) -> Sequence[Answer]:
 
 
 def clerk(*models: ScriptedModel, **prices: ModelPrice) -> Agent:
-    return Agent("clerk", model=[*models] if len(models) > 1 else models[0], tools=[look], prices=prices)
+    first, *others = models
+    return Agent("clerk", model=[first, *others] if others else first, tools=[look], prices=prices)
 
 
 def limit(at_limit: str, per: str = "month", **options: Any) -> SpendLimit:
@@ -149,7 +151,7 @@ def test_only_those_who_are_named_may_answer() -> None:
 def test_a_request_outlives_the_process_and_a_new_run_asks_at_once(tmp_path: Path) -> None:
     limits = [limit("ask", max_cost_micros=1)]
 
-    def open_with(model: ScriptedModel) -> AgentRuntime:
+    def open_with(model: ScriptedModel) -> AbstractAsyncContextManager[AgentRuntime]:
         return AgentRuntime.open(tmp_path / "app.db", agents=[clerk(model, dear=DEAR)], limits=limits)
 
     async def story() -> RunResult:

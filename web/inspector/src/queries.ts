@@ -537,6 +537,14 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     placeholderData: keepPreviousData,
   });
 
+/** What is left of the limits for people and teams. */
+export const limitsQuery = queryOptions({
+  queryKey: ["limits"],
+  queryFn: ({ signal }) => client.limits.list({ signal }),
+  refetchInterval: SLOW_MS,
+  placeholderData: keepPreviousData,
+});
+
 const RUNS_FEW = 1_000;
 
 /** Why runs failed: those that started in a time that ends now, or all. Many runs are read seldom. */

@@ -1,6 +1,6 @@
 """Routes over many runs: statistics, failures, versions of agents, proposals to change them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal, TypedDict
 
@@ -13,6 +13,7 @@ from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, by_model
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState, ProposalStatus
 from windlass.ledger.changes import package_values
+from windlass.ports.listing import Split
 from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.reports import failure_groups
@@ -88,6 +89,15 @@ Until = Annotated[
 AgentFilter = Annotated[str | None, Field(min_length=1, max_length=512)]
 
 
+_GROUPS: Final[Mapping[str, Split]] = {
+    "agent": "agent",
+    "user": "owner",
+    "model": "version",
+    "version": "version",
+}
+"""How runs are grouped for a split; models are those of their versions."""
+
+
 class StatsQuery(WireModel):
     """Query of statistics."""
 
@@ -96,8 +106,8 @@ class StatsQuery(WireModel):
     bucket: Annotated[int, Field(ge=1, le=BUCKET_S_MAX, description="Seconds per interval.")] = 3_600
     agent: AgentFilter = None
     split: Annotated[
-        Literal["agent", "model", "version", "tool"] | None,
-        Field(description="Also the same numbers by agent, model or version, or the calls by tool."),
+        Literal["agent", "user", "model", "version", "tool"] | None,
+        Field(description="Also the same numbers by agent, user, model or version, or the calls by tool."),
     ] = None
 
 
@@ -116,9 +126,8 @@ async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Res
     """
     end = moment_of(query.until) or caller.now()
     start = moment_of(query.since) or end - SPAN_DEFAULT
-    split = "version" if query.split == "model" else None if query.split == "tool" else query.split
     run_stats = await caller.sessions.stats(
-        start, end, bucket_s=query.bucket, agent_id=query.agent, split=split
+        start, end, bucket_s=query.bucket, agent_id=query.agent, split=_GROUPS.get(query.split or "")
     )
     groups = run_stats.groups
     if query.split == "model":

@@ -928,7 +928,7 @@ class RunsOperations(OperationGroup):
         until: "str | None" = None,
         bucket: "int | None" = None,
         agent: "str | None" = None,
-        split: "Literal['agent', 'model', 'version', 'tool'] | None" = None,
+        split: "Literal['agent', 'user', 'model', 'version', 'tool'] | None" = None,
     ) -> "wire.Stats":
         """Return counts, durations and cost of your runs.
 
@@ -942,7 +942,7 @@ class RunsOperations(OperationGroup):
             until: Runs that started before.
             bucket: Seconds per interval. 3,600 by default.
             agent: Runs of this agent.
-            split: Also the same numbers by agent, model or version, or the calls by tool.
+            split: Also the same numbers by agent, user, model or version, or the calls by tool.
         """
         call = self._call(
             "GET",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.harness.loop.stage import Session, call, calls, run_asked, says
+from tests.harness.loop.stage import Session, call, calls, error, run_asked, says
 from tests.harness.loop.test_purse import DOLLAR, PROMPT, rules
 
 from windlass_harness.loop.events import (
@@ -11,15 +11,18 @@ from windlass_harness.loop.events import (
     CallModel,
     CallReserved,
     CheaperCall,
+    Compact,
+    CompactionBroken,
+    CompactionRequested,
     LimitAsk,
     MessageSent,
     ReserveCall,
 )
 from windlass_harness.loop.notes import RunNotes, amount_of
 from windlass_harness.loop.purse import reservation_of
-from windlass_harness.loop.rules import CallBounds, CallPrice, ModelTerms, Rules, RunLimit
+from windlass_harness.loop.rules import CallBounds, CallPrice, CompactionRule, ModelTerms, Rules, RunLimit
 from windlass_harness.views.costs import fold_costs
-from windlass_protocol import BudgetName, InputResponse, JsonObject, LimitChoice
+from windlass_protocol import BudgetName, InputResponse, JsonObject, LimitChoice, RetryClass
 
 ASK = RunLimit("runs", LimitChoice.ASK, ("eve",))
 CHEAPER = RunLimit("runs", LimitChoice.CHEAPER)
@@ -258,3 +261,18 @@ def test_a_run_at_its_own_limit_without_a_cheaper_model_ends(made: Rules) -> Non
     session.tell(run_asked(modelId="dear", budget={"maxCostMicros": PROMPT + 300}))
     session.turn()
     assert session.end == "budget_exhausted"
+
+
+def test_a_summary_that_does_not_fit_a_limit_ends_the_run_and_between_runs_only_fails() -> None:
+    session = Session(rules=replace(rules(), compaction=CompactionRule(threshold=1)))
+    session.tell(run_asked())
+    (effect,) = session.turn()
+    assert isinstance(effect, Compact)
+    session.done(effect, CompactionBroken(error(RetryClass.NOT_RETRYABLE), exceeded=BudgetName.COST))
+    session.turn()
+    assert session.end == "budget_exhausted"
+    session.tell(CompactionRequested())
+    (effect,) = session.turn()
+    session.done(effect, CompactionBroken(error(RetryClass.NOT_RETRYABLE), exceeded=BudgetName.COST))
+    session.turn()
+    assert session.types[-1] == "compaction.failed"

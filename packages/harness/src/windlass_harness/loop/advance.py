@@ -85,7 +85,7 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     step = state.session.history.unanswered
     if step is not None:
         return _ask_on(state, step, under_way, now, rules)
-    asked = overdraft.current(state)
+    asked = state.run_notes.limit_ask
     if asked is not None:
         return _settle_overdraft(state, asked, now)
     calls = state.session.history.open_calls()
@@ -94,9 +94,9 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     return NOTHING if under_way else _go_on(state, now, rules)
 
 
-def _settle_overdraft(state: LoopState, asked: overdraft.Overdraft, now: Moment) -> Plan:
+def _settle_overdraft(state: LoopState, asked: str, now: Moment) -> Plan:
     """Wait until a person has answered whether the run may exceed a limit, and act on it."""
-    if asked.note.open_request_id is not None:
+    if state.note(asked).open_request_id is not None:
         return _wait(state, _Calls(), now)
     ready = resume_records(state, "ready", now=now)
     return Plan(ready) if ready else overdraft.settle(state, asked, now=now)

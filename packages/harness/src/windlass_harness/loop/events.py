@@ -219,6 +219,8 @@ class CompactionBroken:
     price: records.Price | None = None
     fallback: records.CompactionCompleted | None = None
     """Result without a summary; applied after the last attempt."""
+    exceeded: BudgetName | None = None
+    """Which budget the summary does not fit, so that the run ends; None if it failed otherwise."""
 
 
 @frozen

@@ -307,6 +307,8 @@ class RunNotes:
     allowed_micros: int | None = None
     """What a person lets the run spend beyond limits that it shares: all that it may have spent then."""
     allowed_tokens: int | None = None
+    limit_ask: str | None = None
+    """The id of the request to exceed a limit that the run waits for, or has to act on."""
     contract: OutputContract | None = None
     active_since: str | None = None
     """Start of the current active period; None while the run waits for a person."""

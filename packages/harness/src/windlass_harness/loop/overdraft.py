@@ -8,7 +8,7 @@ from typing import Final
 
 from windlass_harness.loop import ends, failures
 from windlass_harness.loop.events import ID_CHARS_MAX, Draft, LimitAsk, Moment, Plan, within_limit
-from windlass_harness.loop.notes import COST_AMOUNT, PERIOD, TOKENS_AMOUNT, CallNotes
+from windlass_harness.loop.notes import COST_AMOUNT, PERIOD, TOKENS_AMOUNT
 from windlass_harness.loop.people import APPROVE, DENY, request_record
 from windlass_harness.loop.rules import MILLION
 from windlass_harness.loop.state import LoopState
@@ -25,27 +25,10 @@ from windlass_protocol import (
     OptionStyle,
     ToolCallAction,
 )
-from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
 EXCEED_LIMIT: Final = "exceed_limit"
 """The name under which people see the request."""
-
-
-@frozen
-class Overdraft:
-    """A request to exceed a limit, open or answered."""
-
-    call_id: str
-    note: CallNotes
-
-
-def current(state: LoopState) -> Overdraft | None:
-    """Return the request that the run waits for, or must act on."""
-    for call_id, note in state.notes.items():
-        if is_limit_ask(call_id) and (note.open_request_id or note.approval_outcome is not None):
-            return Overdraft(call_id, note)
-    return None
 
 
 def request(state: LoopState, ask: LimitAsk, *, call: str, now: Moment) -> Draft:
@@ -76,13 +59,14 @@ def request(state: LoopState, ask: LimitAsk, *, call: str, now: Moment) -> Draft
     return request_record(state, [body], now=now)
 
 
-def settle(state: LoopState, overdraft: Overdraft, *, now: Moment) -> Plan:
+def settle(state: LoopState, call_id: str, *, now: Moment) -> Plan:
     """Return the result of an answered request, and the end of the run if it may not spend more."""
-    outcome, asked = overdraft.note.approval_outcome, overdraft.note.arguments or {}
+    note = state.note(call_id)
+    outcome, asked = note.approval_outcome, note.arguments or {}
     is_allowed = outcome is InputOutcome.APPROVED
     result = records.ActionResult(
         result=records.ToolActionResult(
-            call_id=overdraft.call_id,
+            call_id=call_id,
             tool_name=EXCEED_LIMIT,
             output=asked if is_allowed else None,
             is_error=None if is_allowed else True,
@@ -96,7 +80,7 @@ def settle(state: LoopState, overdraft: Overdraft, *, now: Moment) -> Plan:
         # A message passed the request over: the run goes on, and asks again.
         return Plan(drafts)
     name = BudgetName.COST if COST_AMOUNT in asked else BudgetName.TOKENS
-    error = failures.limit_kept(str(asked.get("limit")), overdraft.note.denial_reason)
+    error = failures.limit_kept(str(asked.get("limit")), note.denial_reason)
     return Plan((*drafts, *ends.exhaust_shared(state, error, (name,), now=now)))
 
 

@@ -153,9 +153,15 @@ def _bounds_for(state: LoopState, rules: Rules, model_id: str | None) -> CallBou
     terms = rules.terms.get(model_id)
     if terms is None:
         return None
-    prompt = prompt_tokens(state, rules.compaction)
+    return call_bounds(terms, prompt_tokens(state, rules.compaction), left=None)
+
+
+def call_bounds(terms: ModelTerms, prompt_tokens: int, *, left: int | None) -> CallBounds | None:
+    """Return what a call may cost with what is left of a run; None if not even the shortest answer fits."""
     least = max(min(ANSWER_TOKENS_MIN, terms.answer_tokens), terms.answer_tokens_min)
-    return CallBounds(price_of(terms, prompt), prompt, max(least, terms.answer_tokens), least)
+    longest = max(least, terms.answer_tokens)
+    bounds = CallBounds(price_of(terms, prompt_tokens), prompt_tokens, longest, least)
+    return bounds if left is None else _fit(bounds, left)
 
 
 def price_of(terms: ModelTerms, prompt: int) -> CallPrice:

@@ -323,7 +323,8 @@ def _step_started(state: LoopState, record: Record, body: records.StepStarted) -
     state.notes.clear()
     notes = state.run_notes
     notes.attempt = record.attempt or 1
-    if body.model_id not in (None, state.model_id):
+    run = state.run
+    if body.model_id is not None and run is not None and body.model_id != (notes.model_id or run.model_id):
         # A cheaper model, because of a limit.
         notes.model_id, notes.model_failures = body.model_id, 0
     notes.reserve(body.reserved)
@@ -434,8 +435,8 @@ def _action_started(state: LoopState, record: Record, body: records.ActionStarte
 @_ON.on(records.ActionResult)
 def _action_result(state: LoopState, record: Record, body: records.ActionResult) -> None:
     error = body.error
-    if is_limit_ask(body.result.call_id):
-        _note(state, body.result.call_id).approval_outcome = None
+    if state.run_notes.limit_ask == body.result.call_id:
+        state.run_notes.limit_ask = None
         return
     if error is not None:
         state.run_notes.refusals += error.code in REFUSALS
@@ -496,6 +497,8 @@ def _input_requested(state: LoopState, _: Record, body: records.InputRequested) 
         note.open_request_id = note.last_request_id = request.request_id
         note.is_dispatched = False
         note.asks += 1
+        if is_limit_ask(call_id):
+            state.run_notes.limit_ask = call_id
         state.run_notes.hooked.ask(call_id)
         note.arguments = arguments if isinstance(arguments, dict) else None
         note.is_changed = False

@@ -457,6 +457,23 @@ def limit_reached(use: LimitUse, run_id: str) -> Denied:
     )
 
 
+SUMMARY_CALL: Final = "summary"
+"""What purses know the summary of a session by while it is made."""
+
+
+class SummaryTooDear(Denied):
+    """A summary does not fit what is left of a limit in money or tokens."""
+
+    def __init__(self, exceeded: BudgetName) -> None:
+        super().__init__(
+            "A summary of the history is due, and may cost more than what is left of a limit. "
+            "Give a new run more, or begin a new session.",
+            kind=ErrorKind.POLICY_DENIAL,
+            retry=RetryClass.USER_ACTION_NEEDED,
+        )
+        self.exceeded = exceeded
+
+
 def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
     """Return the error of a call that does not fit a limit."""
     purse, state = refusal.purse, refusal.state

@@ -168,6 +168,22 @@ def test_a_request_outlives_the_process_and_a_new_run_asks_at_once(tmp_path: Pat
     assert play(story()).status is RunStatus.COMPLETED
 
 
+def test_a_new_run_at_a_used_up_limit_starts_and_asks() -> None:
+    model = ScriptedModel(lambda _: say("Done.", usage=USAGE), model_id="dear")
+    agent = clerk(model, dear=DEAR)
+
+    async def story() -> RunStatus:
+        async with AgentRuntime.in_memory([agent], limits=[limit("ask", max_cost_micros=COST)]) as runtime:
+            assert (await (await runtime.start_run(agent, "Hi")).wait()).status is RunStatus.COMPLETED
+            handle = await runtime.start_run(agent, "Hi")
+            request = await ask(handle)
+            assert len(model.requests) == 1
+            await handle.answer(request.request_id, "approve")
+            return (await handle.wait()).status
+
+    assert play(story()) is RunStatus.COMPLETED
+
+
 def test_a_message_passes_the_request_over_and_the_run_asks_again() -> None:
     agent = clerk(ScriptedModel(looks(0), model_id="dear"), dear=DEAR)
 
@@ -284,3 +300,23 @@ def test_a_wrong_choice_is_refused(options: dict[str, Any], message: str) -> Non
     with pytest.raises(Rejected) as caught:
         limit(**options)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("price", "words"), [(DEAR, "used up its budget"), (None, "limit helpers is in money")]
+)
+def test_a_limit_of_each_run_holds_for_subagents(price: ModelPrice | None, words: str) -> None:
+    inner = ScriptedModel([say("Done.", usage=USAGE)], model_id="inner")
+    prices = {} if price is None else {"*": price}
+    helper = Agent("helper", model=inner, description="x", prices=prices)
+    outer = ScriptedModel([call("helper", {"message": "x"}), say("Done.")])
+    agent = Agent("clerk", model=outer, subagents=[helper], prices={"*": FREE})
+
+    async def story() -> RunStatus:
+        limits = [SpendLimit("helpers", "run", max_cost_micros=1, agent="helper")]
+        async with AgentRuntime.in_memory([agent, helper], limits=limits) as runtime:
+            return (await (await runtime.start_run(agent, "Hi")).wait()).status
+
+    assert play(story()) is RunStatus.COMPLETED
+    assert not inner.requests
+    assert words in outer.requests[-1].messages[-1].content

@@ -1,12 +1,13 @@
 """What stands behind the names of a package in this process: models, hooks, tools and sandboxes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from windlass.agent.agent import subagent_tool
 from windlass.agent.hooks import Hook
 from windlass.agent.package import compaction_route, fallback_routes
 from windlass.engine.session_sandbox import SandboxPlace
+from windlass.engine.spend_limits import SpendLimit
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError
 from windlass.ports.model import LLMProvider
@@ -102,6 +103,19 @@ def check_priced(
         packages += [
             other.package for other in below if other is not None and other.package.package_id not in checked
         ]
+
+
+def check_limits_priced(
+    ports: RuntimePorts, package: RuntimePackage, limits: Iterable[SpendLimit], *, run_id: str
+) -> None:
+    """Refuse a package without a price for each of its models if its runs count for a limit in money.
+
+    Raises:
+        Rejected: a model has no price; the message says what to add.
+    """
+    for limit in limits:
+        if limit.max_cost_micros is not None:
+            check_priced(ports, package, f"limit {limit.name} is in money", run_id=run_id)
 
 
 def has_free_fallback(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None) -> bool:

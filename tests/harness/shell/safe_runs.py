@@ -38,7 +38,7 @@ _LINE = re.compile(r"^(\d+) +([a-z0-9_]+)\((.*)\) += (-?\d+|\?)(.*)$")
 _WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
 _HARMLESS = re.compile(
     r'"/dev/(?:null|tty)"|nscd/socket|"/proc/self/'
-    # tac keeps what it reads from a pipe in a temporary file, which it removes at once and empties for the next input.
+    # tac keeps a pipe or folder in a temporary file, which it removes at once and empties for the next input.
     r'|["<]/tmp/tac[A-Za-z0-9]{6}[">]'
     # git diff gets a copy of the index, which it may write.
     r"|[\"<]/tmp/tmp\.[A-Za-z0-9]{10}(?:/index(?:\.lock)?)?[\">]"

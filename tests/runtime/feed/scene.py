@@ -69,7 +69,7 @@ class FixedClock:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError("nothing sleeps here")
+        await asyncio.Event().wait()
 
 
 class WatchedStore(MemoryStore):

@@ -12,6 +12,7 @@ from windlass.errors import AgentError, kind_of
 from windlass.feed.cursors import EVENTS_PER_READ, id_cursor
 from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
 from windlass.feed.overflow import QueuedSubscription
+from windlass.feed.relay import LiveRelay
 from windlass.feed.subscription import (
     EVERYTHING,
     Floor,
@@ -34,6 +35,7 @@ from windlass.ports.feed import (
     CompiledEventFilter,
     EventStream,
     FeedStore,
+    MessagingStore,
     StreamOptions,
     bad_subscription,
 )
@@ -72,6 +74,10 @@ class Feed:
         """Futures of callers that wait for the end of a run; None makes them look again."""
         self._end_sessions: dict[str, str] = {}
         """The sessions of these runs, once they are known."""
+        self._relay = (
+            LiveRelay(self, store, post=store, clock=clock) if isinstance(store, MessagingStore) else None
+        )
+        """Shares live deltas with the other processes of the store."""
         self.stamp = 0
         self.failure: AgentError | None = None
         """The error that ended the feed; None while it is open."""
@@ -105,13 +111,9 @@ class Feed:
 
     def live(self, started: Record) -> LiveStep:
         """Open a step for live deltas; the previous step of the session is closed."""
-        before = self._live.get(started.session_id)
-        if before is not None:
-            before.close()
-        step = LiveStep(started, on_change=self._stir, on_close=self._close)
-        step.stamp = self.stamp
-        self._live[started.session_id] = step
-        return step
+        if self._relay is not None:
+            self._relay.open()
+        return self._open(LiveStep(started, on_change=self._stir, on_close=self._close))
 
     def notify(self, sessions: Collection[str] | None = None) -> None:
         """Make readers of sessions read the journal again, and those of everything; None: every reader."""
@@ -127,6 +129,8 @@ class Feed:
     def end(self, error: AgentError) -> None:
         """End all streams and waits with an error."""
         self.failure = error
+        if self._relay is not None:
+            self._relay.close()
         self.notify()
 
     # Called by readers.
@@ -247,12 +251,36 @@ class Feed:
         """Return the step of a session that is open for deltas."""
         return self._live.get(session_id)
 
+    def watch(self, key: str) -> None:
+        """Have the deltas of a topic sent by the processes that drive its sessions."""
+        if self._relay is not None and self.failure is None:
+            self._relay.watch(key)
+
     def live_steps(self, key: str, stamp: int) -> Iterable[LiveStep]:
         """Return the open steps of a topic with deltas after the stamp."""
         if key != EVERYTHING:
             step = self.open_step(key)
             return () if step is None else (step,)
         return takewhile(lambda step: step.stamp > stamp, reversed(self._live.values()))
+
+    # Called by the relay.
+
+    def keys_with_readers(self) -> Iterable[str]:
+        """Return the topics with readers of live deltas."""
+        return [key for key, topic in self._topics_now() if topic.has_live_readers]
+
+    def is_watched(self, session_id: str) -> bool:
+        """Whether a session has readers of live deltas."""
+        topics = (self._topic_of(session_id), self._topic_of(EVERYTHING))
+        return any(topic is not None and topic.has_live_readers for topic in topics)
+
+    def open_steps(self) -> Iterable[LiveStep]:
+        """Return all steps that are open for deltas."""
+        return self._live.values()
+
+    def follow_step(self, started: Record) -> LiveStep:
+        """Open a step that another process drives."""
+        return self._open(LiveStep(started, on_change=self._stir, on_close=self._close, is_followed=True))
 
     def now(self) -> str:
         """Return the current time, as the timestamp of deltas."""
@@ -291,8 +319,25 @@ class Feed:
         # Called only for a reference that is still in the dictionary.
         del self._topics[key]
 
+    def _open(self, step: LiveStep) -> LiveStep:
+        session_id = step.started.session_id
+        before = self._live.get(session_id)
+        if before is not None:
+            before.close()
+        step.stamp = self.stamp
+        self._live[session_id] = step
+        return step
+
+    def _topics_now(self) -> Iterable[tuple[str, Topic]]:
+        for key in tuple(self._topics):
+            topic = self._topic_of(key)
+            if topic is not None:
+                yield key, topic
+
     def _stir(self, step: LiveStep) -> None:
         """Wake the readers of a step that has a new delta."""
+        if self._relay is not None and not step.is_followed:
+            self._relay.note_change(step)
         if not self._topics:
             return
         session_id = step.started.session_id

@@ -22,6 +22,8 @@ TAIL_BYTES_MAX: Final = 8 * 1_048_576
 LIVE_BYTES_MAX: Final = 1_048_576
 """Approximate bytes of progress and other newest-only deltas of a step; further ones are not shown."""
 LIVE_PIECES_MAX: Final = 32_768
+PIECE_CHARS_MAX: Final = 1_000
+"""Characters of one delta; a longer one counts as several, so that each fits a message to another process."""
 LIVE_CHARS_MAX: Final = 1_048_576
 """Characters kept of an answer in progress; a longer one continues without deltas."""
 TAILS_MAX: Final = 64

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from msgspec import Struct, json
 from pydantic import JsonValue
 
-from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
+from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX, PIECE_CHARS_MAX
 from windlass_harness.record import Record
 from windlass_protocol import Event, EventMeta, JsonObject
 from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated.records import ActionResult
 from windlass_protocol.unchecked import unchecked
 
 _META_FIELDS: Final = set(EventMeta.model_fields)
@@ -112,12 +114,42 @@ class _Kind:
 _TEXT: Final = _Kind("message.appended", "messageDelta", "messageSoFar")
 _REASONING: Final = _Kind("reasoning.appended", "reasoningDelta", "reasoningSoFar")
 _INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
-"""Bytes of the widest character."""
+_KINDS: Final = {kind.type: kind for kind in (_TEXT, _REASONING, _INPUT)}
 Call = tuple[str, str | None]
 Joined = tuple[_Kind, Call | None, str]
 """A text delta: its kind, its call, its text."""
 Newest = tuple[str, JsonObject]
 """A delta that replaces the previous one of its kind: its type and data."""
+
+
+class SentPiece(Struct, array_like=True):
+    """A delta on its way to another process."""
+
+    type: str
+    """The type of its event; empty for a delta that was replaced, or is too large to be sent."""
+    text: str = ""
+    """The text, or the data as JSON."""
+    call_id: str = ""
+    """The call that the delta belongs to."""
+    tool_name: str | None = None
+
+
+_NO_PIECE: Final = SentPiece("")
+
+
+class StepUpdate(Struct, array_like=True):
+    """New deltas of a step, for another process."""
+
+    session_id: str
+    started_seq: int
+    """Number of the record that began the step."""
+    last_seq: int
+    """Number of the newest record of the session that the sender had published."""
+    base: int
+    """Index of the first delta that no record replaced."""
+    index: int
+    """Index of the first delta of this update."""
+    pieces: list[SentPiece]
 
 
 class StepDeltas:
@@ -163,8 +195,48 @@ class StepDeltas:
         self._chars += len(delta)
         if self._chars > LIVE_CHARS_MAX or (len(pieces) >= LIVE_PIECES_MAX and not self._trim()):
             return False
+        while len(delta) > PIECE_CHARS_MAX:
+            pieces.append((kind, call, delta[:PIECE_CHARS_MAX]))
+            delta = delta[PIECE_CHARS_MAX:]
         pieces.append((kind, call, delta))
         return True
+
+    def pieces_since(self, index: int) -> list[SentPiece]:
+        """Return the deltas from an index on, one for each index, for another process."""
+        return [self._piece_to_send(at) for at in range(index - self.base, len(self._pieces))]
+
+    def take(self, sent: SentPiece) -> None:
+        """Add a delta of another process under the next index."""
+        index, kind = self.next_index, _KINDS.get(sent.type)
+        if kind is not None:
+            self.join(kind, sent.text, call=(sent.call_id, sent.tool_name) if sent.call_id else None)
+        elif sent.type:
+            self.replace(sent.type, sent.call_id, data=json.decode(sent.text))
+        if self.next_index == index:
+            # Indexes stay those of the sender.
+            self._pieces.append(None)
+
+    def drop_before(self, index: int) -> None:
+        """Remove the deltas before an index, which a record replaced."""
+        for key in [key for key, at in self._newest.items() if at < index]:
+            self.forget(*key)
+        del self._pieces[: index - self.base]
+        self.base, self._last = max(self.base, index), None
+
+    def _piece_to_send(self, at_piece: int) -> SentPiece:
+        piece = self._pieces[at_piece]
+        if piece is None:
+            return _NO_PIECE
+        if len(piece) == 3:
+            kind, call, text = piece
+            call_id, tool_name = call or ("", None)
+            # Half of a surrogate pair cannot be sent.
+            text = text if text.isascii() else text.encode("utf-8", "replace").decode()
+            return SentPiece(kind.type, text, call_id, tool_name)
+        event_type, data = piece
+        [call_id] = [key for (_, key), index in self._newest.items() if index == self.base + at_piece]
+        text = json.encode(data).decode()
+        return SentPiece(event_type, text, call_id) if len(text) <= PIECE_CHARS_MAX else _NO_PIECE
 
     def replace(self, event_type: str, key: str, *, data: JsonObject) -> bool:
         """Add a delta in place of the previous one of its key; False if there is no room."""
@@ -268,7 +340,16 @@ def call_fields(call: Call) -> JsonObject:
 class LiveStep:
     """A step in progress; see `LiveAnswer`."""
 
-    __slots__ = ("_on_change", "_on_close", "pieces", "stamp", "started")
+    __slots__ = (
+        "_on_change",
+        "_on_close",
+        "_replaced_seq",
+        "_result_seq",
+        "is_followed",
+        "pieces",
+        "stamp",
+        "started",
+    )
 
     def __init__(
         self,
@@ -276,11 +357,18 @@ class LiveStep:
         *,
         on_change: "Callable[[LiveStep], None]",
         on_close: "Callable[[LiveStep], None]",
+        is_followed: bool = False,
     ) -> None:
         self.started = started
         self.pieces: StepDeltas | None = StepDeltas(started)
         """None after `close`."""
         self.stamp = 0
+        self.is_followed = is_followed
+        """Whether another process drives the step."""
+        self._replaced_seq = 0
+        """Number of the newest record that was read and replaces deltas, of a step that is followed."""
+        self._result_seq = 0
+        """Number of the newest result of a call that was read."""
         self._on_change = on_change
         self._on_close = on_close
 
@@ -310,6 +398,37 @@ class LiveStep:
     def show(self, event_type: str, data: JsonObject) -> None:
         """Show an event of any other type; only the newest of its type is kept."""
         self._replace(event_type, "", data)
+
+    def take(self, update: StepUpdate) -> bool:
+        """Show deltas of the process that drives the step; False if some before them are missing."""
+        pieces = self.pieces
+        if pieces is None or update.last_seq < self._replaced_seq:
+            # A record that was read has them.
+            return True
+        if update.base > pieces.base:
+            if update.base > pieces.next_index:
+                pieces = self.pieces = StepDeltas(self.started, update.base)
+            else:
+                pieces.drop_before(update.base)
+        if update.index > pieces.next_index:
+            return False
+        pieces.follow(update.last_seq)
+        for sent in update.pieces[pieces.next_index - update.index :]:
+            is_stale = sent.type not in _KINDS and update.last_seq < self._result_seq
+            pieces.take(_NO_PIECE if is_stale else sent)
+        self._on_change(self)
+        return True
+
+    def note_read(self, record: Record, *, ends_step: bool) -> None:
+        """Note that a reader has a record of a step that another process drives."""
+        if not self.is_followed or record.seq <= self.started.seq:
+            return
+        if record.type == ActionResult.TYPE:
+            self._result_seq = max(self._result_seq, record.seq)
+        else:
+            self._replaced_seq = max(self._replaced_seq, record.seq)
+        if ends_step:
+            self.close()
 
     def close(self) -> None:
         """Discard the live state of the step."""

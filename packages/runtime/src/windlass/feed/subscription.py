@@ -4,6 +4,7 @@ from asyncio import Future, ensure_future, get_running_loop, shield
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, Self
+from weakref import WeakSet
 
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
@@ -282,6 +283,7 @@ class Topic:
         "_events_max",
         "_floor",
         "_last",
+        "_live_readers",
         "_orders",
         "_parked",
         "_parked_live",
@@ -302,6 +304,7 @@ class Topic:
         self._bytes = 0
         self._awake: set[int] = set()
         """Readers that do not wait, by `id()`: a reader that is dropped removes itself."""
+        self._live_readers: WeakSet[Reader] = WeakSet()
         self._parked: dict[Reader, Future[None]] = {}
         self._parked_live: dict[Reader, Future[None]] = {}
         self._reads: dict[tuple[int, int], Future[Fetched]] = {}
@@ -328,13 +331,21 @@ class Topic:
         """Whether it has no readers."""
         return not (self._awake or self._parked or self._parked_live)
 
-    def join(self, reader: Reader) -> None:
+    @property
+    def has_live_readers(self) -> bool:
+        """Whether any reader shows live deltas."""
+        return bool(self._live_readers)
+
+    def join(self, reader: Reader, *, with_live: bool) -> None:
         """Hold events for a reader until it waits."""
         self._awake.add(id(reader))
+        if with_live:
+            self._live_readers.add(reader)
 
     def leave(self, reader: Reader) -> None:
         """Remove a reader."""
         self._awake.discard(id(reader))
+        self._live_readers.discard(reader)
         self._rest_if_all_wait()
 
     def forget(self, reader: Reader) -> None:
@@ -507,6 +518,10 @@ class Source(Protocol):
         """Return the step of a session that is open for deltas."""
         ...
 
+    def watch(self, key: str) -> None:
+        """Have the deltas of a topic sent by the processes that drive its sessions."""
+        ...
+
     def live_steps(self, key: str, stamp: int) -> Iterable[LiveStep]:
         """Return the open steps of a topic with deltas after the stamp."""
         ...
@@ -623,7 +638,10 @@ class Subscription(Reader):
             await line.find()
             # Join before reading the end: events published from here on are in the topic.
             self._topic = self._source.topic(line.topic)
-            self._topic.join(self)
+            has_live = self._options.with_live and self._options.follow
+            self._topic.join(self, with_live=has_live)
+            if has_live:
+                self._source.watch(line.topic)
             span = await line.begin(self._start)
             if self._place.index:
                 self._seen[line.topic] = (self._place.order, self._place.index)
@@ -798,9 +816,12 @@ class Subscription(Reader):
         Until then the feed has them as open: they would be shown after the record, and remain.
         """
         step = self._source.open_step(record.session_id)
-        pieces = None if step is None else step.pieces
+        if step is None:
+            return
+        pieces = step.pieces
         if pieces is not None and pieces.seq < record.seq:
             self._seen[record.session_id] = (pieces.started.seq, pieces.next_index)
+        step.note_read(record, ends_step=ends_step(record))
 
     def _take_live(self, topic: Topic) -> bool:
         """Make deltas ready that follow the last stored record."""

@@ -1,10 +1,10 @@
 """Port of the feed: subscriptions, cursors, filters, overflow."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -339,6 +339,32 @@ class EventStream(Protocol):
 
 class FeedStore(Journal, Catalog, Timeline, Protocol):
     """The parts of the store that a feed reads."""
+
+
+class MessageChannel(Protocol):
+    """Short messages between the processes of a store, any of which may be lost."""
+
+    @property
+    def address(self) -> str:
+        """The address of this process among those of the store."""
+        ...
+
+    def send(self, message: str, *, to: str | None = None) -> None:
+        """Send a message to a process, or to all others; never blocks, and drops it if there are too many."""
+        ...
+
+    def close(self) -> None:
+        """Receive nothing more."""
+        ...
+
+
+@runtime_checkable
+class MessagingStore(Protocol):
+    """A store that carries messages between its processes."""
+
+    def open_channel(self, listener: Callable[[str], None]) -> MessageChannel:
+        """Call a function in this event loop with each message for this process, or for all."""
+        ...
 
 
 class EventBus(Protocol):

@@ -1,4 +1,4 @@
-"""Notifier: NOTIFY after commits, LISTEN for the commits of other processes, and locks of living owners.
+"""Notifier: NOTIFY after commits, LISTEN for those of other processes, mail, and locks of living owners.
 
 A thread with a connection of its own sends one NOTIFY for all commits of 20 ms. It is never sent in the
 transaction of a write: PostgreSQL serialises transactions that notify. A notification that is lost, or that a
@@ -12,6 +12,7 @@ gone. A pooler may give the connection to others, and then there is no lock: the
 import json
 import os
 import selectors
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from hashlib import blake2b
@@ -27,8 +28,10 @@ from windlass.postgres.link import FAILURES, PostgresAddress
 
 SEND_EVERY_S: Final = 0.02
 """Commits of this time share a notification."""
-PAYLOAD_BYTES_MAX: Final = 7_900
-"""PostgreSQL accepts 7,999 bytes; more sessions than fit are told as any session."""
+PAYLOAD_BYTES_MAX: Final = 7_999
+"""PostgreSQL accepts no more; more sessions than fit are told as any session, larger messages are dropped."""
+MAIL_BYTES_MAX: Final = 1_048_576
+"""Bytes of messages that wait to be sent; further ones are dropped."""
 CHECK_S: Final = 30.0
 """How often a silent connection is checked."""
 RECONNECT_S: Final = 1.0
@@ -38,6 +41,7 @@ HOLD_S: Final = 2.0
 """How long an owner waits for its lock before it goes on without."""
 
 Listener = Callable[[InboxNotice], None]
+MailListener = Callable[[str], None]
 
 
 class Notifier:
@@ -48,7 +52,12 @@ class Notifier:
         self._store_id = key.store_id
         # A hash of the secret id: any user of the database may listen to a channel with a known name.
         self._channel = f"windlass_{blake2b(key.store_id, digest_size=16, person=b'notify').hexdigest()}"
-        self._me = os.urandom(8).hex()
+        self.address = os.urandom(8).hex()
+        """The name of this process in its messages."""
+        self._mail: deque[tuple[str, str]] = deque()
+        """Messages to send, with their channels."""
+        self._mail_bytes = 0
+        self._mail_listener: MailListener | None = None
         self._lock = Lock()
         self._records: set[str] = set()
         self._items: set[str] = set()
@@ -100,6 +109,29 @@ class Notifier:
 
         return end
 
+    def take_mail(self, listener: MailListener) -> None:
+        """Call a function, in a thread, with each message for this process, or for all."""
+        with self._lock:
+            self._mail_listener = listener
+            self._wake()
+
+    def end_mail(self) -> None:
+        """Take no more messages."""
+        self._mail_listener = None
+
+    def send(self, message: str, *, to: str | None = None) -> None:
+        """Send a message to a process, or to all others; it is dropped if there are too many."""
+        if to is None:
+            message, channel = json.dumps([self.address, message]), self._channel
+        else:
+            channel = self._channel_of(to)
+        size = len(message.encode())
+        with self._lock:
+            if size <= PAYLOAD_BYTES_MAX and self._mail_bytes + size <= MAIL_BYTES_MAX:
+                self._mail.append((channel, message))
+                self._mail_bytes += size
+                self._wake()
+
     def close(self) -> None:
         """Send pending notifications, and end the thread."""
         self._closing.set()
@@ -139,8 +171,10 @@ class Notifier:
     def _serve(self) -> None:
         """Send and receive until the connection is lost or the store is closed."""
         with psycopg.connect(self._conninfo, autocommit=True) as connection:
-            connection.add_notify_handler(lambda notification: self._hear(notification.payload))
-            is_listening = False
+            connection.add_notify_handler(
+                lambda notification: self._hear(notification.channel, notification.payload)
+            )
+            is_listening, takes_mail = False, False
             # A pooler answers the connection with a number of its own.
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             is_pooled = row is None or row[0] != connection.info.backend_pid
@@ -155,14 +189,38 @@ class Notifier:
                     is_listening = True
                     # Notifications sent before LISTEN are missed: let listeners look at everything.
                     self._pass_on(InboxNotice(None, has_items=True))
+                if self._mail_listener is not None and not takes_mail:
+                    channels = (self._channel, self._channel_of(self.address))
+                    for channel in channels:
+                        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                    takes_mail = True
+                self._send_mail(connection)
                 while payload := self._payload():
                     connection.execute(
                         sql.SQL("NOTIFY {}, {}").format(sql.Identifier(self._channel), sql.Literal(payload))
                     )
                     self._closing.wait(SEND_EVERY_S)
+                    self._send_mail(connection)
                 if self._closing.is_set():
                     return
                 self._wait(connection)
+
+    def _send_mail(self, connection: psycopg.Connection) -> None:
+        """Send all messages in one transaction: PostgreSQL serialises transactions that notify."""
+        with self._lock:
+            mail, self._mail_bytes = [*self._mail], 0
+            self._mail.clear()
+        if mail:
+            # As parameters: the text of a statement is shown to other sessions of the same user.
+            connection.execute(
+                "SELECT pg_notify(channel, message)"
+                " FROM unnest(%s::text[], %s::text[]) AS mail(channel, message)",
+                ([channel for channel, _ in mail], [message for _, message in mail]),
+            )
+
+    def _channel_of(self, address: str) -> str:
+        name = blake2b(address.encode(), digest_size=16, key=self._store_id, person=b"mail").hexdigest()
+        return f"windlass_{name}"
 
     def _note_held(self, owner_ids: frozenset[str], *, is_pooled: bool) -> None:
         with self._lock:
@@ -188,7 +246,7 @@ class Notifier:
 
     def _drain(self, connection: psycopg.Connection) -> None:
         while (notification := connection.pgconn.notifies()) is not None:
-            self._hear(notification.extra.decode())
+            self._hear(notification.relname.decode(), notification.extra.decode())
 
     def _payload(self, *, take: bool = True) -> str:
         """Return the next payload; empty if there is nothing to send."""
@@ -198,19 +256,29 @@ class Notifier:
                 return ""
             if take:
                 self._records, self._items, self._is_any = set(), set(), False
-        whole = json.dumps([self._me, sorted(records), sorted(items)])
+        whole = json.dumps([self.address, sorted(records), sorted(items)])
         if is_any or len(whole) > PAYLOAD_BYTES_MAX:
-            return json.dumps([self._me, None, None])
+            return json.dumps([self.address, None, None])
         return whole
 
-    def _hear(self, payload: str) -> None:
+    def _hear(self, channel: str, payload: str) -> None:
+        listener = self._mail_listener
+        if channel != self._channel:
+            if listener is not None:
+                listener(payload)
+            return
         sender: str
         records: Collection[str] | None
         items: Collection[str] | None
         with suppress(ValueError, TypeError):
             # Ignore payloads of other programs.
-            sender, records, items = json.loads(payload)
-            if sender != self._me:
+            sender, records, *rest = json.loads(payload)
+            if not rest:
+                if sender != self.address and listener is not None and isinstance(records, str):
+                    listener(records)
+                return
+            [items] = rest
+            if sender != self.address:
                 if records is None or items is None:
                     self._pass_on(InboxNotice(None, has_items=True))
                 else:

@@ -201,6 +201,20 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
 
         return self._notifier.listen(pass_on)
 
+    def open_channel(self, listener: Callable[[str], None]) -> "PostgresChannel":
+        """Call a function in this event loop with each message of another process of the store.
+
+        Behind PgBouncer in transaction mode there are none.
+        """
+        loop = asyncio.get_running_loop()
+
+        def pass_on(message: str) -> None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(listener, message)
+
+        self._notifier.take_mail(pass_on)
+        return PostgresChannel(self._notifier)
+
     async def append(self, batch: Batch) -> Appended:
         appended = await super().append(batch)
         if batch.is_last and batch.standing is None and not batch.drafts:
@@ -238,3 +252,23 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         await asyncio.to_thread(self._readers.shutdown)
         for link in self._links:
             await asyncio.to_thread(link.close)
+
+
+class PostgresChannel:
+    """The mailbox of a process: notifications on a channel of its own."""
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+
+    @property
+    def address(self) -> str:
+        """The address of this process among those of the store."""
+        return self._notifier.address
+
+    def send(self, message: str, *, to: str | None = None) -> None:
+        """Send a message to a process, or to all others."""
+        self._notifier.send(message, to=to)
+
+    def close(self) -> None:
+        """Receive nothing more."""
+        self._notifier.end_mail()

@@ -31,7 +31,7 @@ FULL = PROMPT + 10 * ANSWER
 """What the longest answer may cost."""
 
 
-def begun(limit: JsonObject, made: Rules) -> Session:
+def begin(limit: JsonObject, made: Rules) -> Session:
     session = Session(rules=made)
     session.tell(run_asked(budget=limit))
     session.turn()
@@ -58,7 +58,7 @@ def model_call(session: Session) -> CallModel:
 
 
 def test_a_run_at_its_limit_asks_and_goes_on_with_what_a_person_allows() -> None:
-    session = begun({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
     asked = request(session)
     assert asked["prompt"] == (
         "The limit runs is reached: 0.000000 of 0.000100 dollars are spent. "
@@ -87,7 +87,7 @@ def test_a_run_at_its_limit_asks_and_goes_on_with_what_a_person_allows() -> None
 
 def in_debt(made: Rules) -> Session:
     """A run of which the first answer uses up its tokens, and calls a tool."""
-    session = begun({"maxTokens": 9}, made)
+    session = begin({"maxTokens": 9}, made)
     session.done(model_call(session), calls(call("look"), tokens=20))
     session.turn()
     return session
@@ -134,11 +134,11 @@ def test_a_run_without_a_person_to_ask_ends(made: Rules) -> None:
 
 
 def test_a_limit_on_steps_asks_nobody() -> None:
-    session = begun({"maxSteps": 1, "maxTokens": 9}, replace(rules(), run_limit=ASK))
+    session = begin({"maxSteps": 1, "maxTokens": 9}, replace(rules(), run_limit=ASK))
     session.done(model_call(session), says(tokens=20))
     session.turn()
     assert session.end == "completed"
-    session = begun({"maxWallMs": 5, "maxTokens": 9}, replace(rules(), run_limit=ASK))
+    session = begin({"maxWallMs": 5, "maxTokens": 9}, replace(rules(), run_limit=ASK))
     session.pass_ms(10)
     session.done(model_call(session), calls(call("look"), tokens=20))
     session.turn()
@@ -146,7 +146,7 @@ def test_a_limit_on_steps_asks_nobody() -> None:
 
 
 def test_a_message_passes_the_request_over_and_the_run_asks_again() -> None:
-    session = begun({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
     first = request(session)
     session.tell(MessageSent({"message": "Well?", "messageId": "m1"}))
     session.turn()
@@ -159,7 +159,7 @@ def test_a_message_passes_the_request_over_and_the_run_asks_again() -> None:
 
 @pytest.mark.parametrize("amount", [None, 0, -1, True, "5", 2**53])
 def test_an_answer_without_an_amount_is_refused(amount: object) -> None:
-    session = begun({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
     answer(session, "approve", arguments={"costMicros": amount})
     assert session.types[-1] == "approval.candidate"
     assert amount_of({"costMicros": amount}, "costMicros") == 0  # type: ignore[dict-item]

@@ -85,21 +85,21 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     step = state.session.history.unanswered
     if step is not None:
         return _ask_on(state, step, under_way, now, rules)
-    asked = state.run_notes.limit_ask
-    if asked is not None:
-        return _settle_overdraft(state, asked, now)
+    ask_id = state.run_notes.limit_ask
+    if ask_id is not None:
+        return _settle_overdraft(state, ask_id, now)
     calls = state.session.history.open_calls()
     if calls:
         return _advance_calls(state, calls, under_way, now, rules)
     return NOTHING if under_way else _go_on(state, now, rules)
 
 
-def _settle_overdraft(state: LoopState, asked: str, now: Moment) -> Plan:
+def _settle_overdraft(state: LoopState, ask_id: str, now: Moment) -> Plan:
     """Wait until a person has answered whether the run may exceed a limit, and act on it."""
-    if state.note(asked).open_request_id is not None:
+    if state.note(ask_id).open_request_id is not None:
         return _wait(state, _Calls(), now)
     ready = resume_records(state, "ready", now=now)
-    return Plan(ready) if ready else overdraft.settle(state, asked, now=now)
+    return Plan(ready) if ready else overdraft.settle(state, ask_id, now=now)
 
 
 def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:

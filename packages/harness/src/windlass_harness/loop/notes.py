@@ -439,11 +439,11 @@ class RunNotes:
             return None
         return (self.settled_micros or 0) + (self.reserved or 0)
 
-    def allow(self, asked: JsonObject, answered: JsonObject) -> None:
+    def allow(self, request: JsonObject, answer: JsonObject) -> None:
         """Apply that a person lets the run spend more than a limit; they may have changed the amount."""
         used, names = self.budget, (COST_AMOUNT, TOKENS_AMOUNT)
-        micros, tokens = (amount_of(answered, name) if name in asked else 0 for name in names)
-        if PERIOD in asked:
+        micros, tokens = (amount_of(answer, name) if name in request else 0 for name in names)
+        if PERIOD in request:
             if micros:
                 self.allowed_micros = used.cost_micros_used + micros
             if tokens:

@@ -36,15 +36,15 @@ def request(state: LoopState, ask: LimitAsk, *, call: str, now: Moment) -> Draft
     count = sum(map(is_limit_ask, state.notes))
     call_id = LIMIT_CALL + within_limit(f"{call}/{count + 1}", most=ID_CHARS_MAX - len(LIMIT_CALL))
     is_money = ask.budget is BudgetName.COST
-    asked: JsonObject = {"limit": ask.limit, (COST_AMOUNT if is_money else TOKENS_AMOUNT): ask.amount}
+    arguments: JsonObject = {"limit": ask.limit, (COST_AMOUNT if is_money else TOKENS_AMOUNT): ask.amount}
     if ask.period:
-        asked |= {PERIOD: ask.period, **({"subject": ask.subject} if ask.subject else {})}
+        arguments |= {PERIOD: ask.period, **({"subject": ask.subject} if ask.subject else {})}
     scope = "".join((f" of {ask.subject}" if ask.subject else "", f" for {ask.period}" if ask.period else ""))
     used, most, amount = (_amount(number, is_money) for number in (ask.used, ask.most, ask.amount))
     unit = "dollars" if is_money else "tokens"
     body = InputRequest(
         request_id=within_limit(f"approval:{call_id}"),
-        action=ToolCallAction(call_id=call_id, tool_name=EXCEED_LIMIT, input=asked),
+        action=ToolCallAction(call_id=call_id, tool_name=EXCEED_LIMIT, input=arguments),
         prompt=f"The limit {ask.limit}{scope} is reached: {used} of {most} {unit} are spent. "
         f"May this run spend {amount} {unit} more?",
         display=InputDisplay.CONFIRMATION,
@@ -62,13 +62,13 @@ def request(state: LoopState, ask: LimitAsk, *, call: str, now: Moment) -> Draft
 def settle(state: LoopState, call_id: str, *, now: Moment) -> Plan:
     """Return the result of an answered request, and the end of the run if it may not spend more."""
     note = state.note(call_id)
-    outcome, asked = note.approval_outcome, note.arguments or {}
+    outcome, arguments = note.approval_outcome, note.arguments or {}
     is_allowed = outcome is InputOutcome.APPROVED
     result = records.ActionResult(
         result=records.ToolActionResult(
             call_id=call_id,
             tool_name=EXCEED_LIMIT,
-            output=asked if is_allowed else None,
+            output=arguments if is_allowed else None,
             is_error=None if is_allowed else True,
         ),
         status=ActionStatus.COMPLETED if is_allowed else ActionStatus.REJECTED,
@@ -79,8 +79,8 @@ def settle(state: LoopState, call_id: str, *, now: Moment) -> Plan:
     if outcome is not InputOutcome.DENIED:
         # A message passed the request over: the run goes on, and asks again.
         return Plan(drafts)
-    name = BudgetName.COST if COST_AMOUNT in asked else BudgetName.TOKENS
-    error = failures.limit_kept(str(asked.get("limit")), note.denial_reason)
+    name = BudgetName.COST if COST_AMOUNT in arguments else BudgetName.TOKENS
+    error = failures.limit_kept(str(arguments.get("limit")), note.denial_reason)
     return Plan((*drafts, *ends.exhaust_shared(state, error, (name,), now=now)))
 
 

@@ -522,8 +522,8 @@ def _approval_settled(state: LoopState, record: Record, body: records.ApprovalSe
         note.approval_outcome = body.outcome
         note.denial_reason = body.reason
         if is_limit_ask(call_id) and body.outcome is InputOutcome.APPROVED:
-            asked = note.arguments or {}
-            state.run_notes.allow(asked, asked if body.arguments is None else body.arguments)
+            arguments = note.arguments or {}
+            state.run_notes.allow(arguments, arguments if body.arguments is None else body.arguments)
         if body.arguments is not None:
             note.arguments, note.is_changed = body.arguments, True
         call = state.call(call_id)

@@ -339,16 +339,16 @@ class SpendLimits:
 
     def is_at_limit(self, refusal: CallRefusal, choice: AtLimit) -> bool:
         """Whether this happens at the limit that a call does not fit."""
-        limit = self._named(refusal.purse.limit)
+        limit = self._limit_called(refusal.purse.limit)
         return limit is not None and limit.at_limit == choice
 
-    def _named(self, name: str) -> SpendLimit | None:
+    def _limit_called(self, name: str) -> SpendLimit | None:
         """Return a limit; None if it was removed meanwhile."""
         return next((limit for limit in self.current if limit.name == name), None)
 
     def refusal(self, call: str, refusal: CallRefusal, bounds: CallBounds, *, can_ask: bool) -> CallReserved:
         """Return what happens to a run of which the next call does not fit a limit: its end, or a request."""
-        limit, purse, state = self._named(refusal.purse.limit), refusal.purse, refusal.state
+        limit, purse, state = self._limit_called(refusal.purse.limit), refusal.purse, refusal.state
         name = BudgetName.COST if refusal.is_about_money else BudgetName.TOKENS
         if limit is None or limit.at_limit != "ask" or not can_ask:
             ends_at = None if limit is None else stamp_of(_ms(limit.period(self._clock.now())[1]))

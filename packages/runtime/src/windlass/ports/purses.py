@@ -39,7 +39,7 @@ class Purse:
         """The name of its document."""
         return f"{self.limit}/{self.period}/{self.subject}"
 
-    def left(self, state: "PurseState") -> tuple[int | None, int | None]:
+    def available(self, state: "PurseState") -> tuple[int | None, int | None]:
         """Return the money and the tokens that a call may use; None does not limit them."""
         micros, tokens = self.max_cost_micros, self.max_tokens
         return (
@@ -89,7 +89,7 @@ class CallRefusal:
     @property
     def is_about_money(self) -> bool:
         """Whether the limit in money is the one that it does not fit."""
-        micros = self.purse.left(self.state)[0]
+        micros = self.purse.available(self.state)[0]
         return micros is not None and self.needed_micros > micros
 
 

@@ -118,7 +118,7 @@ def _state_of(body: JsonObject | None) -> PurseState:
 
 
 def _fit(purse: Purse, state: PurseState, ask: CallAsk) -> int:
-    micros, tokens = purse.left(state)
+    micros, tokens = purse.available(state)
     return ask.bounds.longest(micros=micros, tokens=tokens)
 
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
-from tests.contracts.stores import NOW_MS, write
+from tests.contracts.stores import NOW_MS, post, write
 from tests.faults.busy_owner import lengthen_leases, worker
 from tests.faults.test_postgres_notices import PGBOUNCER, pgbouncer
 from tests.story import play
@@ -22,6 +22,7 @@ from windlass import AgentRuntime
 from windlass.adapters.journals import rules
 from windlass.engine import clocks, engine
 from windlass.errors import Conflict
+from windlass.postgres import link, writer
 from windlass.postgres.store import PostgresStore
 from windlass.postgres.writes import ABSENT_S, LOOKS_APART_S, LeaseOwners
 
@@ -57,14 +58,18 @@ async def until(check: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def owner(store: str, effects: Path) -> Generator[subprocess.Popen[bytes]]:
-    """A process that works on a session; it is killed at the end, if it lives."""
-    command = [sys.executable, "-m", "tests.faults.busy_owner", store, str(effects)]
-    with subprocess.Popen(command) as child:
+def process(*arguments: str) -> Generator[subprocess.Popen[bytes]]:
+    """A process that runs a module; it is killed at the end, if it lives."""
+    with subprocess.Popen([sys.executable, "-m", *arguments], stdout=subprocess.PIPE) as child:
         try:
             yield child
         finally:
             child.kill()
+
+
+def owner(store: str, effects: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A process that works on a session."""
+    return process("tests.faults.busy_owner", store, str(effects))
 
 
 def is_at_work(effects: Path) -> bool:
@@ -139,6 +144,32 @@ def test_a_frozen_process_keeps_its_lock_so_its_lease_decides(postgres: Postgres
             finally:
                 os.kill(child.pid, signal.SIGCONT)
             await store.aclose()
+
+    play(story())
+
+
+def test_a_process_that_freezes_in_a_transaction_stops_no_other_and_writes_once_when_it_goes_on(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = postgres.new_database()
+    for module in (link, writer):
+        monkeypatch.setattr(module, "STANDSTILL_MS", 200)
+
+    async def story() -> None:
+        store = await PostgresStore.open(place)
+        with process("tests.faults.frozen_writer", place) as child:
+            assert child.stdout is not None
+            _, status = await asyncio.to_thread(os.waitpid, child.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+            # All need locks that the frozen process holds.
+            await store.enlist("o2", now_ms=NOW_MS)
+            await post(store, "a")
+            await write(store, await store.claim("s2", "o2", now_ms=NOW_MS), 1)
+            assert await store.read("s1") == ()
+            os.kill(child.pid, signal.SIGCONT)
+            assert await asyncio.to_thread(child.stdout.read) == b"written\n"
+        assert [record.seq for record in await store.read("s1")] == [1]
+        await store.aclose()
 
     play(story())
 

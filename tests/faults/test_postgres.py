@@ -10,6 +10,7 @@ from typing import Literal
 
 import psycopg
 import pytest
+from psycopg import errors
 from tests.contracts.stores import NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.contracts.test_store_runs import three
 from tests.story import play
@@ -24,7 +25,7 @@ from windlass.ports.permits import PermitAsk
 from windlass.postgres import schema as postgres_schema
 from windlass.postgres import store as postgres_store
 from windlass.postgres import writer as postgres_writer
-from windlass.postgres.link import PostgresLink, parse_address
+from windlass.postgres.link import PostgresLink, parse_address, translate
 from windlass.postgres.reads import PostgresReads
 from windlass.postgres.schema import migrate_tables
 from windlass.postgres.store import PostgresStore
@@ -327,7 +328,7 @@ def test_an_inbox_item_that_commits_late_is_not_skipped(postgres: Postgres) -> N
     play(story())
 
 
-@pytest.mark.parametrize("sqlstate", ["40001", "40P01"])
+@pytest.mark.parametrize("sqlstate", ["40001", "40P01", "23505", "55P03"])
 def test_a_transaction_that_the_database_wants_repeated_is_repeated(
     postgres: Postgres, sqlstate: str
 ) -> None:
@@ -354,6 +355,13 @@ def test_a_transaction_that_the_database_wants_repeated_is_repeated(
         await store.aclose()
 
     play(story())
+
+
+@pytest.mark.parametrize(
+    "error", [errors.SerializationFailure(), errors.UniqueViolation(), errors.LockNotAvailable()]
+)
+def test_what_another_transaction_was_faster_with_is_no_damage(error: psycopg.Error) -> None:
+    assert isinstance(translate(error, "the store"), Unavailable)
 
 
 @pytest.mark.usefixtures("no_pauses")

@@ -37,6 +37,10 @@ DEFAULTS: Final = {
 """Parameters of a connection that an address may set otherwise."""
 STATEMENT_TIMEOUT_MS: Final = 30_000
 """How long one statement may take, waiting for locks included."""
+STANDSTILL_MS: Final = 5_000
+"""A writer that waited so long for a lock ends transactions that have stood still for so long."""
+WRITER_NAME: Final = "windlass writer"
+"""The name of a connection during a transaction of a writer."""
 REASON_CHARS_MAX: Final = 300
 """Characters of the reason why a connection was refused, in an error message."""
 STATEMENTS_MAX: Final = 1_024
@@ -45,6 +49,14 @@ STATEMENTS_MAX: Final = 1_024
 FAILURES: Final = (psycopg.Error, ValueError, TypeError, OverflowError)
 """Exceptions of a statement: those of psycopg, and those of Python's value conversion."""
 Failure = psycopg.Error | ValueError | TypeError | OverflowError
+
+# A server that waits for the next statement of a pipeline calls the connection active, not idle: it takes no
+# idle_in_transaction_session_timeout. The state changes with each statement. The list is made before the
+# first is ended: the order of conditions is PostgreSQL's own.
+_END_STANDSTILLS: Final = """WITH standing AS MATERIALIZED (SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = session_user AND application_name = ? AND state <> 'idle'
+    AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - ? * interval '1 millisecond')
+    SELECT pg_terminate_backend(pid) FROM standing"""
 
 _PARAMETER: Final = re.compile(r"\?(\d*)")
 # PostgreSQL cannot store the character U+0000 in a text. It is written as two others.
@@ -138,15 +150,21 @@ def parse_address(text: str, *, schema: str) -> PostgresAddress:
 class PostgresLink:
     """A connection, made when it is needed; for one thread at a time."""
 
-    def __init__(self, address: PostgresAddress) -> None:
+    def __init__(self, address: PostgresAddress, *, settings: Mapping[str, str] | None = None) -> None:
+        """Connect to an address; each transaction has these settings."""
         self._address = address
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
         self._pipeline: psycopg.Pipeline | None = None
         self._end = ExitStack()
         """Leaves the pipeline mode."""
-        self._role = ", set_config('role', ?, true)" if address.role else ""
-        role = [address.role] if address.role else []
-        self._settings = (address.schema, str(STATEMENT_TIMEOUT_MS), *role)
+        values = {
+            "search_path": address.schema,
+            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+            **(settings or {}),
+            **({"role": address.role} if address.role else {}),
+        }
+        self._set = ", ".join(f"set_config('{name}', ?, true)" for name in values)
+        self._settings = tuple(values.values())
 
     @property
     def is_broken(self) -> bool:
@@ -175,11 +193,7 @@ class PostgresLink:
         for lock in locks:
             self.execute("SELECT pg_advisory_xact_lock(?)", (lock,))
         number = "NULL" if "READ ONLY" in mode else "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
-        return self.execute(
-            f"""SELECT {number}, set_config('search_path', ?, true),
-            set_config('statement_timeout', ?, true){self._role}""",
-            self._settings,
-        )
+        return self.execute(f"SELECT {number}, {self._set}", self._settings)
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
         """Send a statement; its errors may be raised by a later one."""
@@ -193,6 +207,16 @@ class PostgresLink:
         text = cast("Any", _translate_parameters(sql))
         # As text, bytes would be twice as long and decoded in Python.
         return cast("Cursor", connection.execute(text, values, binary=True))
+
+    def end_standstills(self) -> int:
+        """End transactions of writers whose process sends nothing; return how many there were.
+
+        A process that is frozen in a transaction keeps its locks, and its machine keeps its connection. What
+        it has not committed is undone; it repeats that with another connection if it goes on.
+        """
+        count = len(self.execute(_END_STANDSTILLS, (WRITER_NAME, STANDSTILL_MS)).fetchall())
+        self.sync()
+        return count
 
     def check(self) -> None:
         """Wait for the answers of all statements; psycopg.Error if one failed.
@@ -247,12 +271,18 @@ _AGAIN: Final = (
     failures.DeadlockDetected,
     # Two processes made the same row: the second finds it.
     failures.UniqueViolation,
+    failures.LockNotAvailable,
 )
 
 
 def can_repeat(error: Failure) -> bool:
     """Return whether a transaction that failed so may succeed when it is repeated at once."""
     return isinstance(error, _AGAIN)
+
+
+def is_locked_out(error: Failure | None) -> bool:
+    """Return whether a transaction waited too long for a lock of another one."""
+    return isinstance(error, failures.LockNotAvailable)
 
 
 def is_lost(error: Failure | None) -> bool:
@@ -309,7 +339,7 @@ def translate(error: Failure, name: str, *, is_opening: bool = False) -> AgentEr
             return unavailable(
                 f"{name} is a replica ({kind}), nothing was written: add target_session_attrs=read-write"
             )
-        case _ if isinstance(error, _AGAIN[:2]):
+        case _ if isinstance(error, _AGAIN):
             return unavailable(f"{name} is busy ({kind}), nothing was written: try again")
         case _ if isinstance(error, _HOST):
             return refusal(

@@ -20,10 +20,13 @@ from windlass.adapters.journals.sql.jobs import Job, answer
 from windlass.adapters.journals.sql.statements import Row
 from windlass.postgres.link import (
     FAILURES,
+    STANDSTILL_MS,
+    WRITER_NAME,
     Failure,
     PostgresAddress,
     PostgresLink,
     can_repeat,
+    is_locked_out,
     is_lost,
     outage_of,
     translate,
@@ -194,7 +197,8 @@ class _Hand:
     ) -> None:
         self._writer = writer
         self._name = address.name
-        self._link = PostgresLink(address)
+        settings = {"application_name": WRITER_NAME, "lock_timeout": str(STANDSTILL_MS)}
+        self._link = PostgresLink(address, settings=settings)
         self._transaction = PostgresTransaction(self._link, key, owners=owners)
         self._server: Row = ()
         """The timeline, the start and the loss of statistics of the server that the link is connected to."""
@@ -236,7 +240,7 @@ class _Hand:
                 self._is_down = False
                 self._writer.note_outcome(None)
                 return
-            if is_lost(error) or (can_repeat(error) and attempt < GROUP_REPEATS):
+            if is_lost(error) or is_locked_out(error) or (can_repeat(error) and attempt < GROUP_REPEATS):
                 continue
             if len(jobs) > 1:
                 for job in jobs:
@@ -282,8 +286,14 @@ class _Hand:
     def _undo(self, error: Failure) -> None:
         if is_lost(error):
             self._link.close()
-        else:
-            self._link.rollback()
+            return
+        self._link.rollback()
+        if is_locked_out(error):
+            with suppress(*FAILURES):
+                if count := self._link.end_standstills():
+                    _LOG.warning(
+                        "%s: %d transactions of processes that stood still were ended", self._name, count
+                    )
 
     def _outcome(self, jobs: Sequence[_Job], error: Failure, number: int) -> Failure | None:
         """Ask the server for the outcome of a transaction after the answer to its COMMIT was lost.

@@ -511,7 +511,7 @@ export const recentRunsQuery = (agent: string | undefined, text?: string) =>
 /** Which runs are counted, and how. */
 interface StatsWish {
   readonly agent?: string | undefined;
-  readonly split?: "agent" | "model" | "version" | "tool" | undefined;
+  readonly split?: "agent" | "user" | "model" | "version" | "tool" | undefined;
   /** Whether the same time before is meant. */
   readonly isBefore?: boolean | undefined;
 }

@@ -131,7 +131,7 @@ async def _cancel_run(client: httpx2.AsyncClient) -> Write:
 
 
 @story("runs.send")
-async def _send(client: httpx2.AsyncClient) -> Write:
+async def _send_event(client: httpx2.AsyncClient) -> Write:
     event: Json = {"name": "paid", "data": {"amount": 40}, "key": "pay_7"}
     return Write(((await begin_asking(client))[0]["runId"],), event)
 

@@ -193,6 +193,7 @@ def test_half_a_micro_dollar_is_rounded_up_and_less_is_dropped() -> None:
         ({"cost": 0.0160614, "cost_details": {"upstream_inference_cost": 0.0001764}}, 16_061),
         ({"cost": {"total_cost": 0.006, "request_cost": 0.005}}, 6_000),
         ({"cost_in_usd_ticks": 37_756_000}, 3_776),
+        ({"estimated_cost": 0.00085}, 850),
         ({"cost": -1}, None),
         ({"cost": "0.5"}, None),
         ({"cost": True}, None),
@@ -207,6 +208,65 @@ def test_the_figure_of_the_provider_wins_and_both_are_kept(reported: Json, micro
     assert bill.usage.cost_micros == (3_500 if micros is None else micros)
     assert (bill.price.list_micros, bill.price.reported_micros) == (3_500, micros)
     assert bill.price.source is (PriceSource.TABLE if micros is None else PriceSource.PROVIDER)
+
+
+def test_searches_of_the_provider_are_billed_each() -> None:
+    kinds = ("web_search_call", "file_search_call", "file_search_call")
+    items = [
+        responses_event("response.output_item.done", output_index=at, item={"type": kind})
+        for at, kind in enumerate(kinds)
+    ]
+    usage: Json = {"input_tokens": 0, "output_tokens": 0}
+    said = responses_event("response.output_text.delta", delta="Hi", output_index=9)
+
+    async def work() -> LLMUsage | None:
+        async with serving(Reply([*items, said, responses_end(model="gpt-4o", usage=usage)])) as server:
+            model = RESPONSES.make(server.url, ModelSettings())
+            answer = await collect(model.stream(HI))
+            await model.aclose()
+            return answer.usage
+
+    searched = play(work)
+    assert searched is not None
+    price = billed(searched, Tariff("openai-responses", "gpt-4o", prices=OPENAI_URL)).price
+    assert price is not None
+    assert {(part.unit, part.count, part.micros) for part in price.parts or ()} == {
+        ("web_searches", 1, 10_000),
+        ("storage_searches", 2, 5_000),
+    }
+
+
+@pytest.mark.parametrize("holder", ["x_groq", "choices"])
+def test_a_usage_is_found_where_the_server_puts_it(holder: str) -> None:
+    usage: Json = {"prompt_tokens": 1_000, "completion_tokens": 100}
+    choice: Json = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}
+    chunk: Json = {"model": "gpt-4o", "choices": [choice]}
+    last = {"x_groq": {"usage": usage}} if holder == "x_groq" else {"choices": [{**choice, "usage": usage}]}
+
+    async def work() -> LLMUsage | None:
+        async with serving(Reply([event({**chunk, **last}), b"data: [DONE]\n\n"])) as server:
+            model = OPENAI.make(server.url, ModelSettings())
+            answer = await collect(model.stream(HI))
+            await model.aclose()
+            return answer.usage
+
+    assert play(work) == LLMUsage(1_000, 100)
+
+
+@pytest.mark.parametrize("modality", [2.5, True, 7])
+def test_a_usage_that_the_price_table_cannot_read_is_unusable(modality: object) -> None:
+    details = [{"modality": modality, "tokenCount": 41}]
+    usage: Json = {"promptTokenCount": 41, "candidatesTokenCount": 2, "promptTokensDetails": details}
+    (heard_usage,) = play(lambda: heard([("gemini", "x", "gemini-2.5-flash", None, usage)]))
+    url = "https://generativelanguage.googleapis.com"
+    bill = billed(heard_usage, Tariff("google", "gemini-2.5-flash", prices=url))
+    assert bill.price == records.Price(source=PriceSource.NONE, gap=PriceGap.UNUSABLE)
+
+
+def test_counts_that_are_sent_as_fractions_are_counted() -> None:
+    usage: Json = {"prompt_tokens": 1_000.0, "completion_tokens": 99.5}
+    (heard_usage,) = play(lambda: heard([("chat", "x", "gpt-4o", None, usage)]))
+    assert (heard_usage.input_tokens, heard_usage.output_tokens) == (1_000, 100)
 
 
 def test_a_service_tier_has_its_own_prices() -> None:

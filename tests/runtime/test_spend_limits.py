@@ -199,6 +199,32 @@ def test_a_summary_counts_for_the_limits_of_its_run() -> None:
     assert use.state.held_tokens == 0
 
 
+@pytest.mark.parametrize("where", ["run", "month"])
+def test_a_summary_that_does_not_fit_a_limit_is_not_made(where: str) -> None:
+    guide = Guide(30, 3_000)
+    model = ScriptedModel(lambda messages: replace(guide(messages), usage=LLMUsage(output_tokens=10)))
+    summaries = ScriptedModel(lambda _: say("They walked.", usage=LLMUsage(5_000, 10)), model_id="dear")
+    agent = Agent(
+        "walker",
+        model=model,
+        tools=[walk_tool()],
+        compaction=3_000,
+        compaction_model=summaries,
+        prices={"dear": ModelPrice(1_000, 1_000), "*": ModelPrice(0, 0)},
+    )
+    # The shortest summary alone may cost 256,000.
+    limit = SpendLimit("house", where, max_cost_micros=300_000)  # pyright: ignore[reportArgumentType]
+
+    async def story() -> tuple[RunResult, tuple[LimitUse, ...]]:
+        async with AgentRuntime.in_memory([agent], limits=[limit]) as runtime:
+            return await ask(runtime, agent), await runtime.sessions.limits.uses()
+
+    result, uses = play(story())
+    assert result.status is RunStatus.BUDGET_EXHAUSTED
+    assert not summaries.requests
+    assert [(use.state.cost_micros, use.state.held_micros) for use in uses] == [(0, 0)] * (where == "month")
+
+
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_many_runs_at_once_never_spend_more_than_the_limit(kind: str, tmp_path: Path) -> None:
     agent = clerk()

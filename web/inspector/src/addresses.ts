@@ -49,7 +49,7 @@ export const LEDGER = { decision: text };
 export const JOURNAL = { filter: text };
 
 /** The ways to split a chart of runs, and one of calls. */
-export const GROUPED = ["agent", "model", "version"] as const;
+export const GROUPED = ["agent", "user", "model", "version"] as const;
 export const CALLED = [...GROUPED, "tool"] as const;
 
 /** The search parameters of each page. */

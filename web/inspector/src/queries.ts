@@ -512,7 +512,7 @@ export const recentRunsQuery = (agent: string | undefined, text?: string) =>
 /** Which runs are counted, and how. */
 interface StatsWish {
   readonly agent?: string | undefined;
-  readonly split?: "agent" | "model" | "version" | "tool" | undefined;
+  readonly split?: "agent" | "user" | "model" | "version" | "tool" | undefined;
   /** Whether the same time before is meant. */
   readonly isBefore?: boolean | undefined;
 }
@@ -537,6 +537,14 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     refetchInterval: statsMs(rangeMs, isBefore),
     placeholderData: keepPreviousData,
   });
+
+/** What is left of the limits for people and teams. */
+export const limitsQuery = queryOptions({
+  queryKey: ["limits"],
+  queryFn: ({ signal }) => client.limits.list({ signal }),
+  refetchInterval: SLOW_MS,
+  placeholderData: keepPreviousData,
+});
 
 const RUNS_FEW = 1_000;
 

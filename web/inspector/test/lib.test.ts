@@ -17,7 +17,16 @@ import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } f
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { causeWords } from "../src/pages/failures.js";
-import { changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
+import {
+  changeOf,
+  leftOf,
+  pointsOf,
+  rateRow,
+  scopeOf,
+  seriesOf,
+  toolSeries,
+  waitingByKind,
+} from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
 import { tagsIn } from "../src/form.js";
 import { doingOf, everyone, familyOf, piecesOf } from "../src/family.js";
@@ -412,6 +421,35 @@ describe("records in words", () => {
     const part = records.slice(3);
     const record = records[7] as Event;
     expect(stepFacts(part, record)).toEqual(stepFacts(records, record));
+  });
+});
+
+describe("the limits of the overview", () => {
+  const people = { name: "people", per: "month", timezone: "UTC", owner: "*" } as const;
+  it.each([
+    [{ ...people, maxCostMicros: 5_000_000 }, "$5.00 a month", "*"],
+    [{ ...people, per: "run", owner: undefined, maxTokens: 500_000 }, "500k tokens a run", ""],
+    [
+      { ...people, maxCostMicros: 5_000_000, subject: "ann", period: "2026-01", costMicrosLeft: 3_800_000 },
+      "$3.80 of $5.00",
+      "ann",
+    ],
+    [
+      {
+        ...people,
+        maxCostMicros: 0,
+        maxTokens: 10,
+        agent: "clerk",
+        period: "2026-01",
+        costMicrosLeft: 0,
+        tokensLeft: 9,
+      },
+      "$0, 9 tokens of $0, 10 tokens",
+      "* clerk",
+    ],
+  ] as const)("says what is left of %j", (limit, left, scope) => {
+    expect(leftOf(limit)).toBe(left);
+    expect(scopeOf(limit)).toBe(scope);
   });
 });
 

@@ -164,6 +164,8 @@ class SpendLimitFields(TypedDict, total=False):
     owner: str
     agent: str
     timezone: str
+    at_limit: Literal["refuse", "ask", "cheaper"]
+    responders: tuple[str, ...]
 
 
 SETTINGS: Final = (

@@ -140,7 +140,11 @@ class Listed:
             extractor = next(other for other in provider.extractors or () if other.api_flavor == flavor)
         if extractor is None:
             return None
-        _, usage = extractor.extract({"usage": request.usage, "usageMetadata": request.usage})
+        try:
+            _, usage = extractor.extract({"usage": request.usage, "usageMetadata": request.usage})
+        except (AttributeError, TypeError) as error:
+            # The extractors trust the types of some fields that a server sent.
+            raise ValueError("the usage is not as its API has it") from error
         return usage + Usage(**request.more)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import field, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Final, Literal, Self, TypeVar, Unpack
+from typing import Annotated, Final, Self, TypeVar, Unpack
 
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
@@ -32,6 +32,7 @@ from windlass.evals import Datasets, ExperimentResult, Results
 from windlass.parts import Store
 from windlass.ports.catalog import RunRow
 from windlass.ports.feed import EventStream, StreamOptions
+from windlass.ports.listing import Split
 from windlass.ports.recorded import RunLook
 from windlass.refusals import list_names
 from windlass.runtime.options import RunOptions
@@ -245,7 +246,7 @@ class OwnSessions:
         *,
         bucket_s: int,
         agent_id: str | None,
-        split: Literal["agent", "version"] | None,
+        split: Split | None,
     ) -> RunStats:
         """Return counts, durations and cost of runs."""
         sessions, owner = self.tenant.runtime.sessions, self.principal.user

@@ -1,6 +1,6 @@
 /** Counts, durations and cost of runs. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { Approval, RunNumbers, Stats, ToolBucket, ToolGroup } from "@windlass/protocol/client";
+import type { Approval, LimitInfo, RunNumbers, Stats, ToolBucket, ToolGroup } from "@windlass/protocol/client";
 import {
   Button,
   CARD,
@@ -37,12 +37,26 @@ import {
 import { AgentSelect, Select } from "../form.js";
 import { column, Table } from "../list.js";
 import { Command, Empty, Failure, Heading, Loading, TextLink, useNow } from "../parts.js";
-import { agentsQuery, approvalsQuery, failuresQuery, runsQuery, statsQuery, TIMES_MS } from "../queries.js";
+import {
+  agentsQuery,
+  approvalsQuery,
+  failuresQuery,
+  limitsQuery,
+  runsQuery,
+  statsQuery,
+  TIMES_MS,
+} from "../queries.js";
 import { navigate, useSearch } from "../router.js";
 import { causesOf, causeWords } from "./failures.js";
 
 /** The ways to split a chart. A subagent is counted with the run that it works for, and so with the model of that. */
-const SPLITS = { agent: "by agent", model: "by agent's model", version: "by version", tool: "by tool" } as const;
+const SPLITS = {
+  agent: "by agent",
+  user: "by user",
+  model: "by agent's model",
+  version: "by version",
+  tool: "by tool",
+} as const;
 type Split = keyof typeof SPLITS;
 /** Divides every range into parts of whole seconds. */
 const PARTS = 48;
@@ -113,6 +127,7 @@ function Body(props: BodyProps): ReactNode {
       </div>
       <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
         <NeedsPeople />
+        <Limits />
         <ToolsByRate tools={stats.failingTools} range={range} />
         <Durability stats={stats} range={range} agent={agent} />
       </div>
@@ -566,6 +581,49 @@ function NeedsPeople(): ReactNode {
           <li key={kind} className={ROW}>
             <TextLink href={to("approvals", [], { kind })}>{plural(count, word)}</TextLink>
             {oldest !== "" && <span className="text-agent-muted">oldest {formatAgo(oldest, now)}</span>}
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+/** The amounts of a limit: of money, of tokens, or of both. */
+function amountsOf(costMicros: number | undefined, tokens: number | undefined): string {
+  const money = costMicros === undefined ? [] : [formatCost(costMicros)];
+  return [...money, ...(tokens === undefined ? [] : [`${formatShort(tokens)} tokens`])].join(", ");
+}
+
+/** What is left of a limit, and of how much; a limit of each run is never used up. */
+export function leftOf(limit: LimitInfo): string {
+  const most = amountsOf(limit.maxCostMicros, limit.maxTokens);
+  if (limit.period === undefined) return `${most} a ${limit.per}`;
+  return `${amountsOf(limit.costMicrosLeft, limit.tokensLeft)} of ${most}`;
+}
+
+/** For whom a limit is: the owner or agent of a purse, or those that the limit names. */
+export function scopeOf({ subject, owner, agent }: LimitInfo): string {
+  return subject ?? [owner, agent].filter((name) => name !== undefined).join(" ");
+}
+
+function Limits(): ReactNode {
+  const { data } = useQuery(limitsQuery);
+  const limits = data?.limits ?? [];
+  if (limits.length === 0) return null;
+  return (
+    <Panel title="Limits: what is left">
+      <ul>
+        {limits.map((limit) => (
+          <li key={`${limit.name}/${limit.subject ?? ""}`} className={ROW}>
+            <span className="min-w-0 flex-1 truncate">
+              {limit.name} <span className="text-agent-muted">{scopeOf(limit)}</span>
+            </span>
+            <span
+              className="shrink-0 tabular-nums"
+              title={limit.endsAt === undefined ? undefined : `begins anew at ${limit.endsAt}`}
+            >
+              {leftOf(limit)}
+            </span>
           </li>
         ))}
       </ul>

@@ -32,6 +32,8 @@ export {
   Fork,
   Health,
   HistoryPage,
+  LimitInfo,
+  LimitList,
   NewDatasetCase,
   NewMessage,
   NewPlaygroundRun,

@@ -389,8 +389,8 @@ export interface RunsStatsQuery {
   readonly bucket?: number | undefined;
   /** Runs of this agent. */
   readonly agent?: string | undefined;
-  /** Also the same numbers by agent, model or version, or the calls by tool. */
-  readonly split?: "agent" | "model" | "version" | "tool" | undefined;
+  /** Also the same numbers by agent, user, model or version, or the calls by tool. */
+  readonly split?: "agent" | "user" | "model" | "version" | "tool" | undefined;
 }
 
 /** The query of `runs.failures`. */

@@ -453,6 +453,10 @@ export type TickOverlap = z.infer<typeof TickOverlap>;
 export const LimitPeriod = z.enum(["run", "day", "month"]);
 export type LimitPeriod = z.infer<typeof LimitPeriod>;
 
+/** What happens to a run of which the next answer does not fit a limit: it ends, it asks a person to let it spend more, or a cheaper fallback model goes on. */
+export const LimitChoice = z.enum(["refuse", "ask", "cheaper"]);
+export type LimitChoice = z.infer<typeof LimitChoice>;
+
 /** What runs may spend: each of them, or all together in a day or a month. */
 export const NewLimit = z.strictObject({
   /** Its name, without a slash. */
@@ -469,6 +473,10 @@ export const NewLimit = z.strictObject({
   agent: Id.optional(),
   /** The time zone of days and months; UTC when left out. */
   timezone: text({ min: 1, max: 64 }).optional(),
+  /** What happens when it is reached; `refuse` when left out. */
+  atLimit: LimitChoice.optional(),
+  /** Names and roles that may let a run spend more, where it asks; absent is anyone who may answer for the run. */
+  responders: z.array(Id).min(1).max(64).optional(),
 });
 export type NewLimit = z.infer<typeof NewLimit>;
 
@@ -488,6 +496,10 @@ export const LimitInfo = open({
   agent: z.string().optional(),
   /** The time zone of days and months. */
   timezone: z.string(),
+  /** What happens when it is reached; absent in answers of earlier releases. */
+  atLimit: LimitChoice.optional(),
+  /** Names and roles that may let a run spend more, where it asks. */
+  responders: z.array(z.string()).optional(),
   /** The owner or the agent that this is left for, if each has the limit. */
   subject: z.string().optional(),
   /** The day or the month; absent for a limit of each run. */

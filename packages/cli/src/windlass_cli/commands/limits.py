@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Limits for people and teams: list, set, remove.")
 Name = Annotated[str, typer.Argument(help="The name of the limit.")]
-_HEADER: Final = ("limit", "per", "for", "period", "spent", "set aside", "left", "begins anew")
+_HEADER: Final = (
+    "limit",
+    "per",
+    "for",
+    "period",
+    "spent",
+    "set aside",
+    "left",
+    "at the limit",
+    "begins anew",
+)
 
 
 @app.command("list")
@@ -59,6 +69,7 @@ def _row(info: "LimitInfo") -> tuple[str, ...]:
         _amounts(info.cost_micros_left, info.tokens_left)
         if info.period
         else _amounts(info.max_cost_micros, info.max_tokens),
+        NO_VALUE if info.at_limit is None else info.at_limit.value,
         when(info.ends_at),
     )
 
@@ -81,10 +92,14 @@ def set_limit(
     owner: Annotated[str | None, typer.Option(help="An owner, or '*' for each; default: all.")] = None,
     agent: Annotated[str | None, typer.Option(help="An agent, or '*' for each; default: all.")] = None,
     timezone: Annotated[str, typer.Option(help="The time zone of days and months.")] = "UTC",
+    at_limit: Annotated[str, typer.Option(help="What happens at it: refuse, ask, cheaper.")] = "refuse",
+    responder: Annotated[
+        list[str] | None, typer.Option(help="With ask: who may let a run spend more; may be repeated.")
+    ] = None,
 ) -> None:
     """Set a limit, or replace the one with this name; on a server, for operators only.
 
-    Example: windlass limits set people --per month --dollars 5 --owner '*' --timezone Europe/Berlin
+    Example: windlass limits set people --per month --dollars 5 --owner '*' --at-limit ask --responder finance
     """
     from windlass.parts import SpendLimit  # noqa: PLC0415 - slow to import
 
@@ -99,6 +114,8 @@ def set_limit(
             owner=owner,
             agent=agent,
             timezone=timezone,
+            at_limit=at_limit,  # pyright: ignore[reportArgumentType] - `SpendLimit` checks it
+            responders=tuple(responder) if responder else None,
         )
         await backend.limits.set(limit)
         command.terminal.say(f"{name} is set. See what is left: windlass limits list")

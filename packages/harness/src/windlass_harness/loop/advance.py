@@ -15,6 +15,7 @@ from windlass_harness.loop import (
     failures,
     hooks,
     outage,
+    overdraft,
     people,
     programs,
     purse,
@@ -86,10 +87,21 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     step = state.session.history.unanswered
     if step is not None:
         return _ask_on(state, step, under_way, now, rules)
+    ask_id = state.run_notes.limit_ask
+    if ask_id is not None:
+        return _settle_overdraft(state, ask_id, now)
     calls = state.session.history.open_calls()
     if calls:
         return _advance_calls(state, calls, under_way, now, rules)
     return NOTHING if under_way else _go_on(state, now, rules)
+
+
+def _settle_overdraft(state: LoopState, ask_id: str, now: Moment) -> Plan:
+    """Wait until a person has answered whether the run may exceed a limit, and act on it."""
+    if state.note(ask_id).open_request_id is not None:
+        return _wait(state, _Calls(), now)
+    ready = resume_records(state, "ready", now=now)
+    return Plan(ready) if ready else overdraft.settle(state, ask_id, now=now)
 
 
 def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -177,7 +189,7 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     notes = state.run_notes
     names = state.exceeding(now, step=not notes.is_retry, tokens=1)
     if names:
-        return Plan(ends.exhaust_budget(state, names, now=now))
+        return purse.reach_budget(state, names, now=now, rules=rules)
     if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
         return Plan(ends.fail_run(state, failures.too_many_steps(rules), now=now))
     first = compaction.before_step(state, now=now, rules=rules)
@@ -254,9 +266,9 @@ def _advance_calls(
     if under_way:
         # A timer, or a call that waits, does not wait for those under way.
         return Plan(wake_at_ms=wake)
-    return (
-        Plan(ends.exhaust_budget(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
-    )
+    if plan.exceeded:
+        return purse.reach_budget(state, plan.exceeded, now=now, rules=rules)
+    return _wait(state, plan, now)
 
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:

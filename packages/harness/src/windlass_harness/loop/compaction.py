@@ -105,6 +105,8 @@ def take_failure(state: LoopState, event: CompactionBroken, *, now: Moment, rule
     )
     if delay_ms is not None:
         return [failed, *outage.waiting(state, delay_ms, error.message, now=now)]
+    if event.exceeded is not None and state.run is not None:
+        return [failed, *ends.exhaust_shared(state, error, (event.exceeded,), now=now)]
     return [failed] if event.fallback is None else [failed, _draft(state, event.fallback, now)]
 
 

@@ -235,6 +235,8 @@ class CompactionBroken:
     price: records.Price | None = None
     fallback: records.CompactionCompleted | None = None
     """Result without a summary; applied after the last attempt."""
+    exceeded: BudgetName | None = None
+    """Which budget the summary does not fit, so that the run ends; None if it failed otherwise."""
 
 
 @frozen
@@ -476,6 +478,26 @@ class Stopped:
 
 
 @frozen
+class LimitAsk:
+    """What a person is asked when a run has reached a limit."""
+
+    limit: str
+    """Its name."""
+    budget: BudgetName
+    """Whether it limits money or tokens."""
+    used: int
+    most: int
+    amount: int
+    """How much more the next answer of the run may need."""
+    subject: str = ""
+    """The owner or the agent that it is for; empty if it is for all."""
+    period: str = ""
+    """The day or the month; empty for a limit of each run."""
+    responders: tuple[str, ...] | None = None
+    """Who may answer; None for anyone."""
+
+
+@frozen
 class CallReserved:
     """The store answered a `ReserveCall`."""
 
@@ -486,6 +508,10 @@ class CallReserved:
     """Which limit it does not fit."""
     exceeded: tuple[BudgetName, ...] = ()
     """Whether that limits money or tokens."""
+    model_id: str | None = None
+    """The cheaper model that fits; None is the model of the run."""
+    ask: LimitAsk | None = None
+    """What a person is asked, if the limit says so."""
 
 
 @frozen
@@ -686,11 +712,23 @@ class ReviewReport:
 
 
 @frozen
+class CheaperCall:
+    """The next model call, made by a cheaper model."""
+
+    model_id: str
+    bounds: CallBounds
+
+
+@frozen
 class ReserveCall:
     """Set aside what the next model call may cost, in all limits that the run shares with others."""
 
     call: str
     bounds: CallBounds
+    model_id: str | None = None
+    """The cheaper model that makes it; None is the model of the run."""
+    cheaper: tuple[CheaperCall, ...] = ()
+    """The same call by cheaper fallback models, in their order, for limits that switch to one."""
     key: ClassVar[str] = "reserve"
     """Key of the effect in progress."""
 

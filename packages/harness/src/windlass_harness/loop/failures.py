@@ -194,6 +194,18 @@ def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]], *, needed: int |
     )
 
 
+def limit_kept(limit: str, reason: str | None) -> ErrorInfo:
+    """Return the error of a run that a person did not let exceed a limit."""
+    detail = f": {reason}" if reason else ""
+    return ErrorInfo(
+        code=ErrorCode.DENIED,
+        kind=ErrorKind.POLICY_DENIAL,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=f"The limit {limit} is reached, and a person refused to let the run exceed it{detail}",
+        details={"reason": "limit_reached", "limit": limit},
+    )
+
+
 _UNITS: Final = {
     BudgetName.TOKENS: "tokens",
     BudgetName.STEPS: "steps",

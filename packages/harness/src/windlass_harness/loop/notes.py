@@ -1,6 +1,6 @@
 """Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -321,6 +321,11 @@ class RunNotes:
     """What the store knows the open model call by, if it counts for limits that runs share."""
     settled_micros: int | None = None
     """Reservations that count as spent, because the cost of their call is not known."""
+    allowed_micros: int | None = None
+    """What a person lets the run spend beyond limits that it shares: all that it may have spent then."""
+    allowed_tokens: int | None = None
+    limit_ask: str | None = None
+    """The id of the request to exceed a limit that the run waits for, or has to act on."""
     contract: OutputContract | None = None
     active_since: str | None = None
     """Start of the current active period; None while the run waits for a person."""
@@ -457,6 +462,30 @@ class RunNotes:
             return None
         return (self.settled_micros or 0) + (self.reserved or 0)
 
+    def allow(self, request: JsonObject, answer: JsonObject) -> None:
+        """Apply that a person lets the run spend more than a limit; they may have changed the amount."""
+        used, names = self.budget, (COST_AMOUNT, TOKENS_AMOUNT)
+        micros, tokens = (amount_of(answer, name) if name in request else 0 for name in names)
+        if PERIOD in request:
+            if micros:
+                self.allowed_micros = used.cost_micros_used + micros
+            if tokens:
+                self.allowed_tokens = used.tokens_used + tokens
+            return
+        limits = self.limits
+        self.limits = replace(
+            limits,
+            max_cost_micros=used.cost_micros_used + micros if micros else limits.max_cost_micros,
+            max_tokens=used.tokens_used + tokens if tokens else limits.max_tokens,
+        )
+
+    @property
+    def overdraft(self) -> tuple[int, int]:
+        """Money and tokens that the run may still spend beyond limits that it shares."""
+        used = self.budget
+        micros, tokens = self.allowed_micros or 0, self.allowed_tokens or 0
+        return max(0, micros - used.cost_micros_used), max(0, tokens - used.tokens_used)
+
     def reserve(self, reservation: records.Reservation | None) -> None:
         """Set aside what a model call may cost."""
         if reservation is not None:
@@ -486,6 +515,20 @@ class RunNotes:
         used = self.budget
         used.tokens_used += (usage.input_tokens or 0) + (usage.output_tokens or 0)
         used.cost_micros_used += usage.cost_micros or 0
+
+
+COST_AMOUNT: Final = "costMicros"
+TOKENS_AMOUNT: Final = "tokens"
+PERIOD: Final = "period"
+"""Fields of the input of a request to exceed a limit."""
+
+
+def amount_of(fields: JsonObject, name: str) -> int:
+    """Return an amount that a person allows; 0 if it is none."""
+    amount = fields.get(name)
+    if not isinstance(amount, int) or isinstance(amount, bool):
+        return 0
+    return amount if 0 < amount <= INTEGER_MAX else 0
 
 
 def total_usage(total: records.Usage, more: records.Usage) -> records.Usage:

@@ -16,10 +16,18 @@ from windlass_harness.loop.events import (
     RequestDispatched,
     within_limit,
 )
+from windlass_harness.loop.notes import COST_AMOUNT, TOKENS_AMOUNT, amount_of
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import CORRECTION, SKIPPED, SKIPPED_CODE, action_name, question_outcome
+from windlass_harness.views.payloads import (
+    CORRECTION,
+    SKIPPED,
+    SKIPPED_CODE,
+    action_name,
+    is_limit_ask,
+    question_outcome,
+)
 from windlass_protocol import (
     ActionStatus,
     CodecError,
@@ -31,8 +39,10 @@ from windlass_protocol import (
     InputRequest,
     InputResolution,
     InputResponse,
+    JsonObject,
     OptionStyle,
     RecoveryChoice,
+    RuntimeActionRequest,
     ToolCallAction,
     parse,
 )
@@ -238,6 +248,10 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
         return "arguments can be changed only with the option approve of an approval"
     if response.arguments is not None and request.kind is not InputKind.APPROVAL:
         return "the request is no approval: its arguments cannot be changed"
+    if response.arguments is not None and is_limit_ask(request.action.call_id):
+        names = [name for name in (COST_AMOUNT, TOKENS_AMOUNT) if name in _fields(request.action)]
+        if not all(amount_of(response.arguments, name) for name in names):
+            return f"{' and '.join(names)} must be a whole number above 0"
     if request.kind is InputKind.RECOVERY and response.option_id is None:
         return "a recovery must be answered with an option"
     if (
@@ -247,6 +261,11 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
     ):
         return "the option supply needs the result as text; write null for no result"
     return None
+
+
+def _fields(action: RuntimeActionRequest) -> JsonObject:
+    fields = action.input if isinstance(action, ToolCallAction) else None
+    return fields if isinstance(fields, dict) else {}
 
 
 def take_answers(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
@@ -315,11 +334,9 @@ def _answer(state: LoopState, request: InputRequest, answer: RequestAnswer, now:
                 _resolution_draft(state, request, outcome, now, answer=answer),
                 settle_request(state, request, outcome=outcome, now=now, response=response),
             ]
-            return (
-                drafts
-                if response.arguments is None
-                else [*drafts, _tell_change(state, request, response, now)]
-            )
+            if response.arguments is not None and not is_limit_ask(request.action.call_id):
+                drafts.append(_tell_change(state, request, response, now))
+            return drafts
         case InputKind.RECOVERY:
             return _recover(state, request, answer, now)
         case _:

@@ -6,16 +6,26 @@ holds whatever happens, and a call never counts twice. Limits that runs share ar
 asked before the call and told of its cost with the record of its end.
 """
 
+from dataclasses import replace
 from typing import Final
 
-from windlass_harness.loop import ends, failures
+from windlass_harness.loop import ends, failures, overdraft
 from windlass_harness.loop.compaction import prompt_tokens
-from windlass_harness.loop.events import CallModel, CallReserved, Draft, Moment, Plan, ReserveCall
+from windlass_harness.loop.events import (
+    CallModel,
+    CallReserved,
+    CheaperCall,
+    Draft,
+    LimitAsk,
+    Moment,
+    Plan,
+    ReserveCall,
+)
 from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED
 from windlass_harness.loop.rules import CallBounds, CallPrice, ModelTerms, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
-from windlass_protocol import BudgetName
+from windlass_protocol import BudgetName, LimitChoice
 from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
@@ -43,25 +53,89 @@ def begin_call(state: LoopState, *, now: Moment, rules: Rules) -> Plan:
     bounds = bounds_of(state, rules)
     if bounds is None:
         return Plan(ends.fail_run(state, failures.missing_price(state.model_id or ""), now=now))
+    cheaper, model_id = _cheaper_calls(state, bounds, rules), None
     if limit is not None:
         left = limit - state.run_notes.budget.cost_micros_used
-        longest = bounds.longest(micros=left, tokens=None)
-        if longest < bounds.answer_tokens_min:
+        fitted, cheaper = _fit(bounds, left), _fitting_calls(cheaper, left)
+        if fitted is None and cheaper and is_at_limit(rules, LimitChoice.CHEAPER):
+            model_id, fitted = cheaper[0].model_id, cheaper[0].bounds
+        if fitted is None:
             needed = bounds.cost(bounds.answer_tokens_min)
-            return Plan(ends.exhaust_budget(state, (BudgetName.COST,), now=now, needed=needed))
-        bounds = CallBounds(bounds.price, bounds.prompt_tokens, longest, bounds.answer_tokens_min)
+            return reach_budget(state, (BudgetName.COST,), now=now, rules=rules, needed=needed)
+        bounds = fitted
     if rules.is_shared:
-        return Plan(effects=(ReserveCall(_key_of(state), bounds),))
-    return _begin(state, reservation_of(bounds), now)
+        return Plan(effects=(ReserveCall(_key_of(state), bounds, model_id, tuple(cheaper)),))
+    return _begin(state, reservation_of(bounds), now, model_id=model_id)
+
+
+def reach_budget(
+    state: LoopState,
+    names: tuple[BudgetName, ...],
+    *,
+    now: Moment,
+    rules: Rules,
+    needed: int | None = None,
+) -> Plan:
+    """Return the end of a run that has used up its budget, or the request to let it spend more.
+
+    `needed` is what its next answer may cost at least.
+    """
+    limits, used, bounds = state.run_notes.limits, state.run_notes.budget, bounds_of(state, rules)
+    is_money = names == (BudgetName.COST,)
+    if (
+        rules.run_limit is not None
+        and is_at_limit(rules, LimitChoice.ASK)
+        and bounds is not None
+        and (is_money or names == (BudgetName.TOKENS,))
+    ):
+        longest = bounds.answer_tokens
+        ask = LimitAsk(
+            rules.run_limit.name,
+            names[0],
+            used=used.cost_micros_used if is_money else used.tokens_used,
+            most=(limits.max_cost_micros if is_money else limits.max_tokens) or 0,
+            amount=bounds.cost(longest) if is_money else bounds.prompt_tokens + longest,
+            responders=rules.run_limit.responders,
+        )
+        return Plan((overdraft.request(state, ask, call=_key_of(state), now=now),))
+    return Plan(ends.exhaust_budget(state, names, now=now, needed=needed))
+
+
+def is_at_limit(rules: Rules, choice: LimitChoice) -> bool:
+    """Whether this happens when the budget of the run is used up."""
+    return rules.run_limit is not None and rules.run_limit.at_limit is choice
+
+
+def _cheaper_calls(state: LoopState, bounds: CallBounds, rules: Rules) -> list[CheaperCall]:
+    """Return the next call by the fallback models that are cheaper than the model of the run."""
+    calls: list[CheaperCall] = []
+    for model_id in rules.fallbacks:
+        other = _bounds_for(state, rules, model_id)
+        if other is not None and other.cost(other.answer_tokens_min) < bounds.cost(bounds.answer_tokens_min):
+            calls.append(CheaperCall(model_id, other))
+    return calls
+
+
+def _fitting_calls(calls: list[CheaperCall], left: int) -> list[CheaperCall]:
+    fitted_calls = ((call.model_id, _fit(call.bounds, left)) for call in calls)
+    return [CheaperCall(model_id, bounds) for model_id, bounds in fitted_calls if bounds is not None]
+
+
+def _fit(bounds: CallBounds, left: int) -> CallBounds | None:
+    """Return a call with an answer that what is left pays for; None if not even the shortest does."""
+    longest = bounds.longest(micros=left, tokens=None)
+    return None if longest < bounds.answer_tokens_min else replace(bounds, answer_tokens=longest)
 
 
 def take_reserved(state: LoopState, event: CallReserved, *, now: Moment) -> list[Draft]:
     """Return the record that begins a call which the store has set money aside for; none if it is not due."""
     if state.run is None or state.is_ending or event.call != _key_of(state):
         return []
+    if event.ask is not None:
+        return [overdraft.request(state, event.ask, call=event.call, now=now)]
     if event.error is not None:
         return [*ends.exhaust_shared(state, event.error, event.exceeded, now=now)]
-    return [*_begin(state, event.reserved, now).drafts]
+    return [*_begin(state, event.reserved, now, model_id=event.model_id).drafts]
 
 
 def reservation_of(bounds: CallBounds, *, shared: str | None = None) -> records.Reservation:
@@ -72,12 +146,22 @@ def reservation_of(bounds: CallBounds, *, shared: str | None = None) -> records.
 
 def bounds_of(state: LoopState, rules: Rules) -> CallBounds | None:
     """Return what the next model call may cost; None if its model has no price."""
-    terms = rules.terms.get(state.run_notes.model_id)
+    return _bounds_for(state, rules, state.run_notes.model_id)
+
+
+def _bounds_for(state: LoopState, rules: Rules, model_id: str | None) -> CallBounds | None:
+    terms = rules.terms.get(model_id)
     if terms is None:
         return None
-    prompt = prompt_tokens(state, rules.compaction)
+    return call_bounds(terms, prompt_tokens(state, rules.compaction), left=None)
+
+
+def call_bounds(terms: ModelTerms, prompt_tokens: int, *, left: int | None) -> CallBounds | None:
+    """Return what a call may cost with what is left of a run; None if not even the shortest answer fits."""
     least = max(min(ANSWER_TOKENS_MIN, terms.answer_tokens), terms.answer_tokens_min)
-    return CallBounds(price_of(terms, prompt), prompt, max(least, terms.answer_tokens), least)
+    longest = max(least, terms.answer_tokens)
+    bounds = CallBounds(price_of(terms, prompt_tokens), prompt_tokens, longest, least)
+    return bounds if left is None else _fit(bounds, left)
 
 
 def price_of(terms: ModelTerms, prompt: int) -> CallPrice:
@@ -123,13 +207,15 @@ def _key_of(state: LoopState) -> str:
     return f"{run.run_id}/{index}/{attempt}"
 
 
-def _begin(state: LoopState, reserved: records.Reservation | None, now: Moment) -> Plan:
-    """Return the record that begins a call, and the call."""
+def _begin(
+    state: LoopState, reserved: records.Reservation | None, now: Moment, *, model_id: str | None = None
+) -> Plan:
+    """Return the record that begins a call, and the call; `model_id` names a cheaper model."""
     run, turn, (index, attempt) = state.run, state.session.turn, _position(state)
     assert run is not None, "only a run calls a model"
     assert turn is not None, "no turn has begun"
     body = records.StepStarted(
-        model_id=state.model_id,
+        model_id=model_id or state.model_id,
         prompt_message_count=len(state.session.history.messages),
         reserved=reserved,
         **state.place(index),

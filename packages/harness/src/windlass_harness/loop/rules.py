@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass_harness.retry import RetryPolicy
+from windlass_protocol import LimitChoice
 from windlass_protocol.frozen import frozen
 
 REFUSALS_MAX: Final = 5
@@ -52,6 +53,16 @@ class Dedupe(StrEnum):
     """The same output in one session, whatever run it is of."""
     SESSION = "session"
     """The first output of the session."""
+
+
+@frozen
+class RunLimit:
+    """The limit of each run that the budget of a run comes from."""
+
+    name: str
+    at_limit: LimitChoice
+    responders: tuple[str, ...] | None = None
+    """Who may let the run spend more; None for anyone."""
 
 
 @frozen
@@ -194,6 +205,8 @@ class Rules:
     """Terms of the models of a run with a limit in money; None is the first model, a name a fallback."""
     is_shared: bool = False
     """Whether the run counts for limits that it shares with other runs: each of its calls asks the store."""
+    run_limit: RunLimit | None = None
+    """The limit that its budget comes from, if that does more than end the run."""
 
 
 DEFAULT_RULES: Final = Rules()

@@ -40,7 +40,14 @@ from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import Handlers, dump_state, load_state
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, action_name, result_name, tool_output
+from windlass_harness.views.payloads import (
+    SKIPPED,
+    SKIPPED_CODE,
+    action_name,
+    is_limit_ask,
+    result_name,
+    tool_output,
+)
 from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, DeliveryStates, RunEnd, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
@@ -326,6 +333,10 @@ def _step_started(state: LoopState, record: Record, body: records.StepStarted) -
     state.notes.clear()
     notes = state.run_notes
     notes.attempt = record.attempt or 1
+    run = state.run
+    if body.model_id is not None and run is not None and body.model_id != (notes.model_id or run.model_id):
+        # A cheaper model, because of a limit.
+        notes.model_id, notes.model_failures = body.model_id, 0
     notes.reserve(body.reserved)
     notes.finish_reason = None
     notes.is_validated, notes.structured = False, None
@@ -450,6 +461,9 @@ def _take_event(state: LoopState, output: JsonValue) -> None:
 @_ON.on(records.ActionResult)
 def _action_result(state: LoopState, record: Record, body: records.ActionResult) -> None:
     error = body.error
+    if state.run_notes.limit_ask == body.result.call_id:
+        state.run_notes.limit_ask = None
+        return
     if error is not None:
         state.run_notes.refusals += error.code in REFUSALS
         if state.run is not None and state.run.undo is not None:
@@ -521,6 +535,8 @@ def _input_requested(state: LoopState, _: Record, body: records.InputRequested) 
         note.open_request_id = note.last_request_id = request.request_id
         note.is_dispatched = False
         note.asks += 1
+        if is_limit_ask(call_id):
+            state.run_notes.limit_ask = call_id
         state.run_notes.hooked.ask(call_id)
         note.arguments = arguments if isinstance(arguments, dict) else None
         note.is_changed = False
@@ -543,6 +559,9 @@ def _approval_settled(state: LoopState, record: Record, body: records.ApprovalSe
         note.open_request_id = None
         note.approval_outcome = body.outcome
         note.denial_reason = body.reason
+        if is_limit_ask(call_id) and body.outcome is InputOutcome.APPROVED:
+            arguments = note.arguments or {}
+            state.run_notes.allow(arguments, arguments if body.arguments is None else body.arguments)
         if body.arguments is not None:
             note.arguments, note.is_changed = body.arguments, True
         call = state.call(call_id)

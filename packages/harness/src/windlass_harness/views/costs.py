@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Final
 
 from windlass_harness.compaction import estimate_tokens
-from windlass_harness.views.payloads import result_name, usage_model
+from windlass_harness.views.payloads import is_limit_ask, result_name, usage_model
 from windlass_harness.views.usage import NO_USAGE, add_usage
 from windlass_protocol import CacheLoss, JsonObject, Price, Usage
 from windlass_protocol.bodies import data_of, read_body
@@ -185,7 +185,7 @@ class _Fold:
             self._results.clear()
 
     def _result(self, body: records.ActionResult) -> None:
-        if body.result.call_id in self._inner:
+        if body.result.call_id in self._inner or is_limit_ask(body.result.call_id):
             return
         name, tokens = result_name(body.result), estimate_tokens(body.result.output)
         tool = self.costs.tools.setdefault(name, ToolCost())

@@ -20,6 +20,7 @@ from windlass_harness.views.payloads import (
     StepPosition,
     action_of_intent,
     assistant_message,
+    is_limit_ask,
     part_of,
     result_part,
     step_position,
@@ -353,7 +354,7 @@ class HistoryDraft:
     def ask(self, body: records.InputRequested, *, run_id: str | None) -> None:
         """Add calls that appear only in requests to people to their step."""
         for request in body.requests:
-            if request.action.call_id not in self._by_call:
+            if request.action.call_id not in self._by_call and not is_limit_ask(request.action.call_id):
                 self._adopt(part_of(request.action), step_position(body), run_id)
 
     def start_call(

@@ -47,10 +47,17 @@ SKIPPED: Final = ToolOutput.model_construct(
 SKIPPED_CODE: Final = "skipped"
 """Error code of an interrupted call that a person chose to skip."""
 APPROVAL_OPTIONS: Final = ["approve", "deny"]
+LIMIT_CALL: Final = "limit:"
+"""How the ids of requests to exceed a limit begin; the ids of other calls have no colon there."""
 
 
 Action = RuntimeActionRequest | records.RuntimeActionRequest
 """An action of a request to a person, or of a record."""
+
+
+def is_limit_ask(call_id: str) -> bool:
+    """Whether a request is about a limit of the run: the model made no such call, and does not see it."""
+    return call_id.startswith(LIMIT_CALL)
 
 
 def action_name(action: Action) -> str:

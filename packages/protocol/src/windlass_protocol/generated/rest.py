@@ -627,14 +627,31 @@ def _make_LimitPeriod() -> object:
     return LimitPeriod
 
 
+def _make_LimitChoice() -> object:
+    from enum import StrEnum
+
+    class LimitChoice(StrEnum):
+        """What happens to a run of which the next answer does not fit a limit: it ends, it asks a person to let
+        it spend more, or a cheaper fallback model goes on.
+        """
+
+        __qualname__ = "LimitChoice"
+
+        REFUSE = "refuse"
+        ASK = "ask"
+        CHEAPER = "cheaper"
+
+    return LimitChoice
+
+
 def _make_NewLimit() -> object:
     from typing import Annotated
 
-    from pydantic import StringConstraints
+    from pydantic import Field, StringConstraints
 
     from windlass_protocol._wire import Closed, Maybe, Str
     from windlass_protocol.generated.common import Id, Positive
-    from windlass_protocol.generated.rest import LimitPeriod
+    from windlass_protocol.generated.rest import LimitChoice, LimitPeriod
 
     class NewLimit(Closed):
         """What runs may spend: each of them, or all together in a day or a month."""
@@ -648,6 +665,8 @@ def _make_NewLimit() -> object:
         owner: Maybe[Id] = None
         agent: Maybe[Id] = None
         timezone: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+        at_limit: Maybe[LimitChoice] = None
+        responders: Maybe[Annotated[tuple[Id, ...], Field(min_length=1, max_length=64)]] = None
 
     return NewLimit
 
@@ -655,7 +674,7 @@ def _make_NewLimit() -> object:
 def _make_LimitInfo() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Timestamp
-    from windlass_protocol.generated.rest import LimitPeriod
+    from windlass_protocol.generated.rest import LimitChoice, LimitPeriod
 
     class LimitInfo(Open):
         """A limit, and what is left of it for an owner or an agent."""
@@ -669,6 +688,8 @@ def _make_LimitInfo() -> object:
         max_tokens: Maybe[Count] = None
         owner: Maybe[Str] = None
         agent: Maybe[Str] = None
+        at_limit: Maybe[LimitChoice] = None
+        responders: Maybe[tuple[Str, ...]] = None
         subject: Maybe[Str] = None
         period: Maybe[Str] = None
         ends_at: Maybe[Timestamp] = None
@@ -1780,6 +1801,7 @@ __getattr__, __dir__ = _lazy_values(
         "MissedTicks": _make_MissedTicks,
         "TickOverlap": _make_TickOverlap,
         "LimitPeriod": _make_LimitPeriod,
+        "LimitChoice": _make_LimitChoice,
         "NewLimit": _make_NewLimit,
         "LimitInfo": _make_LimitInfo,
         "LimitList": _make_LimitList,

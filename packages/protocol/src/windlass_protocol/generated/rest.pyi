@@ -490,6 +490,15 @@ class LimitPeriod(StrEnum):
     DAY = "day"
     MONTH = "month"
 
+class LimitChoice(StrEnum):
+    """What happens to a run of which the next answer does not fit a limit: it ends, it asks a person to let
+    it spend more, or a cheaper fallback model goes on.
+    """
+
+    REFUSE = "refuse"
+    ASK = "ask"
+    CHEAPER = "cheaper"
+
 class NewLimit(Closed):
     """What runs may spend: each of them, or all together in a day or a month."""
 
@@ -507,6 +516,12 @@ class NewLimit(Closed):
     """The name of an agent, or `*` for each agent; absent is for all."""
     timezone: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
     """The time zone of days and months; UTC when left out."""
+    at_limit: Maybe[LimitChoice] = None
+    """What happens when it is reached; `refuse` when left out."""
+    responders: Maybe[Annotated[tuple[Id, ...], Field(min_length=1, max_length=64)]] = None
+    """Names and roles that may let a run spend more, where it asks; absent is anyone who may answer for the
+    run.
+    """
 
 class LimitInfo(Open):
     """A limit, and what is left of it for an owner or an agent."""
@@ -525,6 +540,10 @@ class LimitInfo(Open):
     """An owner, or `*` for each owner; absent is for all runs."""
     agent: Maybe[Str] = None
     """The name of an agent, or `*` for each agent; absent is for all."""
+    at_limit: Maybe[LimitChoice] = None
+    """What happens when it is reached; absent in answers of earlier releases."""
+    responders: Maybe[tuple[Str, ...]] = None
+    """Names and roles that may let a run spend more, where it asks."""
     subject: Maybe[Str] = None
     """The owner or the agent that this is left for, if each has the limit."""
     period: Maybe[Str] = None

@@ -197,6 +197,11 @@ class Binding:
         provider = self.provider_for(model_id)
         return self.tariff_for(model_id).terms(at, provider) if is_priced else free_terms(provider)
 
+    def summary_terms(self, at: datetime, *, is_priced: bool) -> ModelTerms | None:
+        """Return the most that a summary can cost; None if its model has no price."""
+        provider = self.summary_provider
+        return self.summary_tariff.terms(at, provider) if is_priced else free_terms(provider)
+
     @property
     def summary_tariff(self) -> Tariff:
         """The prices of the model that writes summaries."""

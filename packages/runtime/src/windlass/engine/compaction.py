@@ -24,13 +24,22 @@ from windlass.engine.masking import MaskedAnswer
 from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
 from windlass.engine.provider_limits import ProviderSlot
 from windlass.engine.results import broken_off, model_error
+from windlass.engine.spend_limits import SummaryTooDear
 from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
 from windlass.ports.model import ModelFault, ModelUnavailable, is_unpaid, window_tokens
+from windlass.prices import shorten_answer
 from windlass.tools import Tool
 from windlass.tools.calling import in_masking_thread
 from windlass.tools.context import CompactionContext, SessionValues
-from windlass_harness.compaction import CompactionPlan, completion_data, plan, plan_eviction, summary_request
+from windlass_harness.compaction import (
+    CompactionPlan,
+    completion_data,
+    estimate_tokens,
+    plan,
+    plan_eviction,
+    summary_request,
+)
 from windlass_harness.loop.events import Compact, CompactionBroken, HistoryCompacted, ModelAnswered
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import (
@@ -56,6 +65,7 @@ _NOTHING: Final = ErrorInfo.model_construct(
     retry=RetryClass.NOT_RETRYABLE,
     message="The history has no messages that a compaction can remove; it is unchanged.",
 )
+LIMIT_REACHED: Final = "limit_reached"
 _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason.OTHER})
 """Finish reasons of a usable summary; a summary cut at the output limit is usable."""
 
@@ -68,6 +78,8 @@ class SummaryLimits:
     chance: float
     take_slot: Callable[[], Awaitable[ProviderSlot]]
     now: Callable[[], datetime]
+    reserve: Callable[[Binding, int], Awaitable[int | None]]
+    """Sets aside what a summary of so many tokens may cost; returns the tokens of its longest answer."""
 
 
 async def compact(
@@ -176,7 +188,12 @@ async def _summarise(
     live = MaskedAnswer(_Unseen(), binding.redactor)
     collector = Collector(live, binding.redactor, tariff=binding.summary_tariff)
     messages = [part for message in request for part in to_llm(message)]
-    model_request = ModelRequest(binding.summary_provider, messages, temperature=0)
+    try:
+        longest = await limits.reserve(binding, sum(map(estimate_tokens, request)))
+    except SummaryTooDear as error:
+        return CompactionBroken(error.info(), LIMIT_REACHED, exceeded=error.exceeded)
+    provider = shorten_answer(binding.summary_provider, longest)
+    model_request = ModelRequest(provider, messages, temperature=0)
     slot: ProviderSlot | None = None
     try:
         slot = await limits.take_slot()

@@ -18,14 +18,13 @@ from windlass.engine.effect_context import EffectContext, EffectPorts
 from windlass.engine.hook_points import at_point, check_answer
 from windlass.engine.model_call import Prompt
 from windlass.engine.model_effects import ModelEffects
-from windlass.engine.spend_limits import over_limit
 from windlass.engine.subagents import review_report
 from windlass.engine.tasks import Performed
 from windlass.engine.tool_effects import ToolEffects
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected
 from windlass.ports.journal import Standing
-from windlass.ports.purses import CallRefusal
+from windlass.ports.purses import CallGrant
 from windlass_harness.loop.events import (
     CallHooks,
     CallModel,
@@ -46,7 +45,6 @@ from windlass_harness.loop.purse import reservation_of
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
-from windlass_protocol import BudgetName
 from windlass_protocol.bodies import Body
 
 
@@ -178,29 +176,34 @@ class Effects:
         limits = () if shared is None else shared.period_limits(run.owner, run.agent_id)
         is_priced = run.budget is not None and run.budget.max_cost_micros is not None
         is_priced |= any(limit.max_cost_micros is not None for limit in limits)
-        if not is_priced and not limits:
+        can_ask = self._context.shared.is_attended and run.can_ask
+        run_limit = None if shared is None else shared.run_limit(run, can_ask=can_ask)
+        if not is_priced and not limits and run_limit is None:
             return rules
         if is_priced:
             await load_prices()
         terms = binding.terms(self._context.shared.clock.now(), is_priced=is_priced)
-        return replace(rules, terms=terms, is_shared=bool(limits))
+        return replace(rules, terms=terms, is_shared=bool(limits), run_limit=run_limit)
 
     async def reserve(self, state: LoopState, effect: ReserveCall) -> LoopEvent:
         """Set aside what the next model call may cost, in the purses that the run counts for."""
         run, limits = state.run, self.spend_limits
         assert run is not None, "only a run calls a model"
         assert limits is not None, "only a run with shared limits asks"
-        purses = limits.purses(run.owner, run.agent_id)
+        purses = limits.purses(run.owner, run.agent_id, overdraft=state.run_notes.overdraft)
         if not purses:
             # The limits were removed just now.
-            return CallReserved(effect.call, reservation_of(effect.bounds))
-        answer = await self._context.writer.hold_call(limits.store, effect.call, purses, effect.bounds)
-        if isinstance(answer, CallRefusal):
-            name = BudgetName.COST if answer.is_about_money else BudgetName.TOKENS
-            error = over_limit(answer, limits.ends_at(answer.purse.limit))
-            return CallReserved(effect.call, error=error, exceeded=(name,))
-        bounds = replace(effect.bounds, answer_tokens=answer.answer_tokens)
-        return CallReserved(effect.call, reservation_of(bounds, shared=effect.call))
+            return CallReserved(effect.call, reservation_of(effect.bounds), model_id=effect.model_id)
+        model_id, bounds, others = effect.model_id, effect.bounds, [*effect.cheaper]
+        while True:
+            answer = await self._context.writer.hold_call(limits.store, effect.call, purses, bounds)
+            if isinstance(answer, CallGrant):
+                held = reservation_of(replace(bounds, answer_tokens=answer.answer_tokens), shared=effect.call)
+                return CallReserved(effect.call, held, model_id=model_id)
+            if not others or not limits.is_at_limit(answer, "cheaper"):
+                return limits.refusal(effect.call, answer, bounds, can_ask=self._context.can_ask(state))
+            cheaper = others.pop(0)
+            model_id, bounds = cheaper.model_id, cheaper.bounds
 
     async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
         """Call the hooks of a point."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState, wait_ms_of
-from windlass.engine.binding import MISSING_AGENT, Binding
+from windlass.engine.binding import MISSING_AGENT, Binding, load_prices
 from windlass.engine.call_judge import CallJudge
 from windlass.engine.compaction import SummaryLimits, compact
 from windlass.engine.dynamic import resolve_step
@@ -30,12 +30,14 @@ from windlass.engine.model_call import (
 from windlass.engine.output import StructuredOutput
 from windlass.engine.provider_limits import ProviderSlot
 from windlass.engine.results import broken_off, model_error
+from windlass.engine.spend_limits import SUMMARY_CALL, SummaryTooDear
 from windlass.engine.subagents import with_subagents
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError, Conflict, Unavailable, is_for_us
 from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.batches import BatchProvider
 from windlass.ports.model import LLMMessage, LLMStreamChunk, is_unpaid
+from windlass.ports.purses import CallRefusal
 from windlass.prices import NO_BILL, Bill, shorten_answer
 from windlass_harness.loop.events import (
     CallModel,
@@ -48,10 +50,11 @@ from windlass_harness.loop.events import (
     Stopped,
 )
 from windlass_harness.loop.prompt_cache import compare_prompts, describe_loss
+from windlass_harness.loop.purse import call_bounds
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import DELAY_MS_MAX
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ContentRef, ErrorInfo, JsonObject
+from windlass_protocol import BudgetName, ContentRef, ErrorInfo, JsonObject
 from windlass_protocol.bodies import Body, data_of
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
@@ -181,8 +184,40 @@ class ModelEffects:
         if state.run is not None:
             limit_ms = self._pause_clock.time_left_ms(state, most_ms=limit_ms)
         slot = partial(self._take_slot, state, binding.summary_route)
-        limits = SummaryLimits(limit_ms, shared.random(), slot, shared.clock.now)
+        reserve = partial(self._reserve_summary, state, run)
+        limits = SummaryLimits(limit_ms, shared.random(), slot, shared.clock.now, reserve)
         return await compact(binding, state, effect=effect, limits=limits)
+
+    async def _reserve_summary(
+        self, state: LoopState, run: RunState, binding: Binding, prompt_tokens: int
+    ) -> int | None:
+        """Set aside what a summary may cost; return the tokens of its longest answer, None without a limit.
+
+        In limits that the run shares, the record of the summary takes the place of what is set aside.
+
+        Raises:
+            SummaryTooDear: it does not fit a limit.
+        """
+        shared, notes = self._shared, state.run_notes
+        most = None if state.run is None else notes.limits.max_cost_micros
+        limits = shared.spend_limits
+        purses = () if limits is None else limits.purses(run.owner, run.agent_id, overdraft=notes.overdraft)
+        is_priced = most is not None or any(purse.max_cost_micros is not None for purse in purses)
+        if most is None and not purses:
+            return None
+        if is_priced:
+            await load_prices()
+        terms = binding.summary_terms(shared.clock.now(), is_priced=is_priced)
+        left = None if most is None else most - notes.budget.cost_micros_used
+        bounds = None if terms is None else call_bounds(terms, prompt_tokens, left=left)
+        if bounds is None:
+            raise SummaryTooDear(BudgetName.COST)
+        if limits is None or not purses:
+            return bounds.answer_tokens
+        answer = await self._context.writer.hold_call(limits.store, SUMMARY_CALL, purses, bounds)
+        if isinstance(answer, CallRefusal):
+            raise SummaryTooDear(BudgetName.COST if answer.is_about_money else BudgetName.TOKENS)
+        return answer.answer_tokens
 
     async def _answer(
         self,

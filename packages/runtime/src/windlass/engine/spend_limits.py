@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, cast, get_args
 from zoneinfo import ZoneInfo
 
-from windlass.errors import Denied, check_whole
+from windlass.errors import Denied, check_whole, kind_of
 from windlass.limits import SPEND_LIMITS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.documents import Document
@@ -23,14 +23,19 @@ from windlass.refusals import (
     missing_port,
     unknown_document,
 )
+from windlass_harness.loop.events import CallReserved, LimitAsk
+from windlass_harness.loop.rules import CallBounds, RunLimit
 from windlass_harness.times import stamp_of
+from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     BudgetLimits,
+    BudgetName,
     CausalIds,
     ErrorCode,
     ErrorInfo,
     ErrorKind,
     JsonObject,
+    LimitChoice,
     LimitInfo,
     RetryClass,
 )
@@ -43,6 +48,7 @@ EACH: Final = "*"
 REFRESH_S: Final = 1.0
 """How old the limits may be that a process keeps to."""
 Period = Literal["run", "day", "month"]
+AtLimit = Literal["refuse", "ask", "cheaper"]
 
 
 @sealed
@@ -68,6 +74,11 @@ class SpendLimit:
     """The name of an agent, or `*` for each agent; None is for all."""
     timezone: str = "UTC"
     """The time zone of days and months, such as `Europe/Berlin`."""
+    at_limit: AtLimit = "refuse"
+    """What happens to a run of which the next answer does not fit: it ends, it asks a person to let it spend
+    more, or a cheaper fallback model of its agent goes on, if its answer fits."""
+    responders: tuple[str, ...] | None = None
+    """Who may let a run spend more: names and roles; None for anyone who may answer for the run."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a limit")
@@ -79,6 +90,10 @@ class SpendLimit:
                 check_name(value, f"{option} {what}")
         if self.per not in get_args(Period):
             raise bad_setup(f"per {what} must be one of {', '.join(get_args(Period))}, found {self.per!r}")
+        if self.at_limit not in get_args(AtLimit):
+            expected = ", ".join(get_args(AtLimit))
+            raise bad_setup(f"at_limit {what} must be one of {expected}, found {self.at_limit!r}")
+        self._check_responders(what)
         amounts = {"max_cost_micros": self.max_cost_micros, "max_tokens": self.max_tokens}
         for option, amount in amounts.items():
             if amount is not None:
@@ -92,6 +107,19 @@ class SpendLimit:
             raise bad_setup(
                 f"timezone {what} is unknown: {self.timezone!r}; name one such as Europe/Berlin"
             ) from None
+
+    def _check_responders(self, what: str) -> None:
+        if self.responders is None:
+            return
+        if self.at_limit != "ask":
+            raise bad_setup(f'responders {what} are for at_limit "ask", found {self.at_limit!r}')
+        given = cast(object, self.responders)
+        names = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
+        if not names:
+            raise bad_setup(f"responders {what} must be names or roles, found {kind_of(cast(object, given))}")
+        object.__setattr__(
+            self, "responders", tuple(check_name(name, f"a responder {what}") for name in names)
+        )
 
     def is_for(self, owner: str | None, agent_id: str) -> bool:
         """Whether runs of an agent for an owner count for it."""
@@ -112,10 +140,18 @@ class SpendLimit:
         following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
         return day.strftime("%Y-%m"), following.astimezone(UTC)
 
-    def purse(self, owner: str | None, agent_id: str, now: datetime) -> Purse:
-        """Return the purse that runs of an agent for an owner spend from now."""
+    def purse(
+        self, owner: str | None, agent_id: str, now: datetime, *, overdraft: tuple[int, int] = (0, 0)
+    ) -> Purse:
+        """Return the purse that runs of an agent for an owner spend from now.
+
+        `overdraft` is the money and the tokens that a person lets a run spend beyond it.
+        """
         subject, (period, _) = self.subject(owner, agent_id), self.period(now)
-        return Purse(self.name, subject, period, self.max_cost_micros, self.max_tokens)
+        over_micros, over_tokens = overdraft if self.at_limit == "ask" else (0, 0)
+        return Purse(
+            self.name, subject, period, self.max_cost_micros, self.max_tokens, over_micros, over_tokens
+        )
 
 
 @frozen
@@ -253,14 +289,20 @@ class SpendLimits:
         ]
         return tuple(sorted(infos, key=lambda info: (info.name, info.subject or "")))
 
-    async def check_start(self, owner: str | None, agent_id: str) -> LimitUse | None:
-        """Return a limit that a new run would count for and that is used up; None if there is none."""
+    async def check_start(
+        self, owner: str | None, agent_id: str, *, has_free_model: bool = False
+    ) -> LimitUse | None:
+        """Return a limit that a new run would count for and that is used up; None if there is none.
+
+        A run may start at a limit that asks a person, or with a fallback model that is free and takes over.
+        """
         now = self._clock.now()
-        limits = self.period_limits(owner, agent_id)
+        limits = [limit for limit in self.period_limits(owner, agent_id) if limit.at_limit != "ask"]
         states = await self._states([limit.purse(owner, agent_id, now) for limit in limits])
         for limit, state in zip(limits, states, strict=True):
             use = _use(limit, limit.subject(owner, agent_id), now, state)
-            if use.is_used_up:
+            has_other_model = limit.at_limit == "cheaper" and has_free_model and use.tokens_left != 0
+            if use.is_used_up and not has_other_model:
                 return use
         return None
 
@@ -273,17 +315,56 @@ class SpendLimits:
         """Return the limits that runs of an agent for an owner share: those of days and months."""
         return tuple(limit for limit in self.of_run(owner, agent_id) if limit.per != "run")
 
-    def purses(self, owner: str | None, agent_id: str) -> tuple[Purse, ...]:
-        """Return the purses that a model call of now counts for."""
-        now = self._clock.now()
-        return tuple(limit.purse(owner, agent_id, now) for limit in self.period_limits(owner, agent_id))
+    def run_limit(self, run: RunState, *, can_ask: bool) -> RunLimit | None:
+        """Return the limit of each run that the budget of a run comes from, unless that only ends the run."""
+        budget = run.budget or BudgetLimits()
+        for limit in self.of_run(run.owner, run.agent_id):
+            amounts = (
+                (limit.max_cost_micros, budget.max_cost_micros),
+                (limit.max_tokens, budget.max_tokens),
+            )
+            is_lowest = any(most is not None and most == amount for most, amount in amounts)
+            is_choice = limit.at_limit == "cheaper" or (limit.at_limit == "ask" and can_ask)
+            if limit.per == "run" and is_lowest and is_choice:
+                return RunLimit(limit.name, LimitChoice(limit.at_limit), limit.responders)
+        return None
 
-    def ends_at(self, name: str) -> str | None:
-        """Return when the next period of a limit begins; None if it was removed meanwhile."""
+    def purses(
+        self, owner: str | None, agent_id: str, *, overdraft: tuple[int, int] = (0, 0)
+    ) -> tuple[Purse, ...]:
+        """Return the purses that a model call of now counts for; `overdraft` as in `SpendLimit.purse`."""
         now = self._clock.now()
-        return next(
-            (stamp_of(_ms(limit.period(now)[1])) for limit in self.current if limit.name == name), None
+        limits = self.period_limits(owner, agent_id)
+        return tuple(limit.purse(owner, agent_id, now, overdraft=overdraft) for limit in limits)
+
+    def is_at_limit(self, refusal: CallRefusal, choice: AtLimit) -> bool:
+        """Whether this happens at the limit that a call does not fit."""
+        limit = self._limit_called(refusal.purse.limit)
+        return limit is not None and limit.at_limit == choice
+
+    def _limit_called(self, name: str) -> SpendLimit | None:
+        """Return a limit; None if it was removed meanwhile."""
+        return next((limit for limit in self.current if limit.name == name), None)
+
+    def refusal(self, call: str, refusal: CallRefusal, bounds: CallBounds, *, can_ask: bool) -> CallReserved:
+        """Return what happens to a run of which the next call does not fit a limit: its end, or a request."""
+        limit, purse, state = self._limit_called(refusal.purse.limit), refusal.purse, refusal.state
+        name = BudgetName.COST if refusal.is_about_money else BudgetName.TOKENS
+        if limit is None or limit.at_limit != "ask" or not can_ask:
+            ends_at = None if limit is None else stamp_of(_ms(limit.period(self._clock.now())[1]))
+            return CallReserved(call, error=over_limit(refusal, ends_at), exceeded=(name,))
+        longest, is_money = bounds.answer_tokens, refusal.is_about_money
+        ask = LimitAsk(
+            limit.name,
+            name,
+            used=state.cost_micros if is_money else state.tokens,
+            most=(purse.max_cost_micros if is_money else purse.max_tokens) or 0,
+            amount=bounds.cost(longest) if is_money else bounds.prompt_tokens + longest,
+            subject=purse.subject,
+            period=purse.period,
+            responders=limit.responders,
         )
+        return CallReserved(call, ask=ask)
 
     async def _read_again(self) -> None:
         self._read_s = None
@@ -376,6 +457,23 @@ def limit_reached(use: LimitUse, run_id: str) -> Denied:
     )
 
 
+SUMMARY_CALL: Final = "summary"
+"""What purses know the summary of a session by while it is made."""
+
+
+class SummaryTooDear(Denied):
+    """A summary does not fit what is left of a limit in money or tokens."""
+
+    def __init__(self, exceeded: BudgetName) -> None:
+        super().__init__(
+            "A summary of the history is due, and may cost more than what is left of a limit. "
+            "Give a new run more, or begin a new session.",
+            kind=ErrorKind.POLICY_DENIAL,
+            retry=RetryClass.USER_ACTION_NEEDED,
+        )
+        self.exceeded = exceeded
+
+
 def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
     """Return the error of a call that does not fit a limit."""
     purse, state = refusal.purse, refusal.state
@@ -407,10 +505,22 @@ def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
 
 def _limit_of(document: Document) -> SpendLimit:
     fields = {name: value for name, value in document.body.items() if name in _FIELDS}
+    if isinstance(responders := fields.get("responders"), list):
+        fields["responders"] = cast("str", tuple(responders))
     return SpendLimit(**cast("dict[str, str]", fields))  # type: ignore[arg-type]
 
 
-_FIELDS: Final = ("name", "per", "max_cost_micros", "max_tokens", "owner", "agent", "timezone")
+_FIELDS: Final = (
+    "name",
+    "per",
+    "max_cost_micros",
+    "max_tokens",
+    "owner",
+    "agent",
+    "timezone",
+    "at_limit",
+    "responders",
+)
 
 
 def _use(limit: SpendLimit, subject: str, now: datetime, state: PurseState) -> LimitUse:

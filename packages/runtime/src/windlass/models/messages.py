@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 from hashlib import sha256
 from itertools import compress, count
+from math import ceil, inf
 from operator import is_not
 from typing import Final, Generic, TypeVar, cast
 from weakref import ReferenceType, ref
@@ -312,14 +313,14 @@ _TICKS: Final = Decimal(10) ** 10
 
 
 def own_cost_micros(usage: JsonObject) -> int | None:
-    """Return what a server says that an answer cost: OpenRouter, LiteLLM, Perplexity and xAI do.
+    """Return what a server says that an answer cost: OpenRouter, LiteLLM, DeepInfra, Perplexity and xAI do.
 
     For a customer with a key of their own, OpenRouter counts its fee, and apart what the provider takes.
     """
     ticks = _amount(usage.get("cost_in_usd_ticks"))
     if ticks is not None:
         return micros_of(ticks / _TICKS)
-    cost = usage.get("cost")
+    cost = usage.get("cost", usage.get("estimated_cost"))
     dollars = _amount(cost.get("total_cost") if isinstance(cost, dict) else cost)
     details = usage.get("cost_details")
     if dollars is not None and usage.get("is_byok") is True and isinstance(details, dict):
@@ -334,7 +335,9 @@ def _amount(value: JsonValue) -> Decimal | None:
 def count_of(counts: JsonValue, name: str) -> int | None:
     """Return a number of tokens; None if the provider did not report it."""
     value = cast(JsonObject, counts).get(name) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < inf:
+        return None
+    return ceil(value)
 
 
 def object_of(value: JsonValue) -> JsonObject:

@@ -76,8 +76,8 @@ class OpenAIReader:
             self._model = str(event["model"])
         if isinstance(event.get("service_tier"), str):
             self._tier = str(event["service_tier"])
-        usage = event.get("usage")
-        if isinstance(usage, dict):
+        usage = _find_usage(event)
+        if usage is not None:
             billed = BilledRequest("chat", usage, self._model, self._tier)
             yield LLMStreamChunk(usage=_usage(usage, billed))
         choices = event.get("choices")
@@ -150,6 +150,16 @@ class OpenAIReader:
         elif call_id:
             self._ids[ours] = call_id
         return ours
+
+
+def _find_usage(event: JsonObject) -> JsonObject | None:
+    """Return the usage of an event; Groq has it also in an object of its own, Moonshot in the choice."""
+    choices = event.get("choices")
+    for holder in (event, event.get("x_groq"), *(choices[:1] if isinstance(choices, list) else ())):
+        usage = holder.get("usage") if isinstance(holder, dict) else None
+        if isinstance(usage, dict):
+            return usage
+    return None
 
 
 def _usage(usage: JsonObject, billed: BilledRequest) -> LLMUsage:

@@ -43,6 +43,8 @@ from windlass_protocol import JsonObject, JsonValue
 NAME: Final = "openai-responses"
 """Key of the provider's own data in a message."""
 _REASONING: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_SEARCHES: Final = {"web_search_call": "web_searches", "file_search_call": "storage_searches"}
+"""What the price table calls the calls of tools of OpenAI that are billed each."""
 _INCOMPLETE: Final = {"max_output_tokens": "length"}
 
 
@@ -59,7 +61,7 @@ class ResponsesReader:
         self._items: list[JsonValue] = []
         """Encrypted reasoning, as it goes back."""
         self._is_refusal = False
-        self._searches = 0
+        self._searches: dict[str, int] = {}
         """Searches in the web by the server."""
         self.is_finished = False
 
@@ -105,7 +107,9 @@ class ResponsesReader:
         )
 
     def _keep(self, item: JsonObject) -> None:
-        self._searches += item.get("type") == "web_search_call"
+        search = _SEARCHES.get(str(item.get("type")))
+        if search is not None:
+            self._searches[search] = self._searches.get(search, 0) + 1
         if item.get("type") == "reasoning" and item.get("encrypted_content"):
             self._items.append({name: item.get(name) for name in ("id", "summary", "encrypted_content")})
 
@@ -132,7 +136,7 @@ class ResponsesReader:
             usage,
             model if isinstance(model, str) else None,
             tier if isinstance(tier, str) else None,
-            more={"web_searches": self._searches} if self._searches else {},
+            more=self._searches,
         )
         return LLMUsage(
             input_tokens=count_of(usage, "input_tokens"),

@@ -30,11 +30,22 @@ class Purse:
     """The day or the month."""
     max_cost_micros: int | None = None
     max_tokens: int | None = None
+    over_micros: int = 0
+    """What a person lets the run spend, whatever is left."""
+    over_tokens: int = 0
 
     @property
     def name(self) -> str:
         """The name of its document."""
         return f"{self.limit}/{self.period}/{self.subject}"
+
+    def available(self, state: "PurseState") -> tuple[int | None, int | None]:
+        """Return the money and the tokens that a call may use; None does not limit them."""
+        micros, tokens = self.max_cost_micros, self.max_tokens
+        return (
+            None if micros is None else max(micros - state.cost_micros - state.held_micros, self.over_micros),
+            None if tokens is None else max(tokens - state.tokens - state.held_tokens, self.over_tokens),
+        )
 
 
 @frozen
@@ -78,10 +89,8 @@ class CallRefusal:
     @property
     def is_about_money(self) -> bool:
         """Whether the limit in money is the one that it does not fit."""
-        limit = self.purse.max_cost_micros
-        return limit is not None and self.needed_micros > limit - (
-            self.state.cost_micros + self.state.held_micros
-        )
+        micros = self.purse.available(self.state)[0]
+        return micros is not None and self.needed_micros > micros
 
 
 @runtime_checkable

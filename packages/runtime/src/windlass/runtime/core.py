@@ -239,7 +239,7 @@ class Core:
             is_attended=ports.is_attended,
             calls_max=ports.rules.calls_per_step_max,
             provider_limits=RuntimeLimits(ports.provider_limits, store, holder=machine.new_id()),
-            delegator=RuntimeDelegator(ports, self.starts.keeper),
+            delegator=RuntimeDelegator(ports, self.starts.keeper, self.limits),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),
             spend_limits=self.limits,

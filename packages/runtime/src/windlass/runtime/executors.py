@@ -1,6 +1,6 @@
 """What stands behind the names of a package in this process: models, hooks, tools and sandboxes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 
@@ -8,6 +8,7 @@ from windlass.agent.agent import subagent_tool
 from windlass.agent.hooks import Hook
 from windlass.agent.package import compaction_route, fallback_routes, is_batched
 from windlass.engine.session_sandbox import SandboxPlace
+from windlass.engine.spend_limits import SpendLimit
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError
 from windlass.ports.batches import BatchProvider
@@ -126,6 +127,32 @@ def check_priced(
         packages += [
             other.package for other in below if other is not None and other.package.package_id not in checked
         ]
+
+
+def check_limits_priced(
+    ports: RuntimePorts, package: RuntimePackage, limits: Iterable[SpendLimit], *, run_id: str
+) -> None:
+    """Refuse a package without a price for each of its models if its runs count for a limit in money.
+
+    Raises:
+        Rejected: a model has no price; the message says what to add.
+    """
+    for limit in limits:
+        if limit.max_cost_micros is not None:
+            check_priced(ports, package, f"limit {limit.name} is in money", run_id=run_id)
+
+
+def has_free_fallback(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None) -> bool:
+    """Whether a fallback model of a package costs nothing."""
+    own, now = prices_for(ports, package.agent.agent_id), ports.machine.clock.now()
+    for name, provider in fallbacks_of(ports, package, run_id=run_id).items():
+        route_id, _, model_id = name.partition("/")
+        terms = tariff_of(provider, route_id, model_id, own).terms(now, provider)
+        if terms is not None and not any(
+            price.input + price.output + price.request for price in terms.prices
+        ):
+            return True
+    return False
 
 
 def _tariffs(ports: RuntimePorts, package: RuntimePackage, run_id: str | None) -> list[Tariff]:

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from windlass.errors import Conflict
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, match_option
-from windlass_harness.views.payloads import action_name
+from windlass_harness.views.payloads import action_name, is_limit_ask
 from windlass_protocol import (
     InputKind,
     InputOption,
@@ -213,7 +213,7 @@ def makes_call(request: InputRequest, response: InputResponse) -> bool:
     option_id = match_option(request, response).option_id
     if request.kind is InputKind.RECOVERY:
         return option_id == RecoveryChoice.RETRY
-    return option_id in (APPROVE, APPROVE_SESSION)
+    return option_id in (APPROVE, APPROVE_SESSION) and not is_limit_ask(request.action.call_id)
 
 
 def consents(request: InputRequest, response: InputResponse) -> bool:

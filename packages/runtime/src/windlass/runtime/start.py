@@ -13,6 +13,7 @@ from windlass.agent.hooks import check_hook
 from windlass.engine.approval import timeout_decision
 from windlass.engine.binding import load_prices
 from windlass.engine.deadline import DeadlineExceeded, await_within
+from windlass.engine.spend_limits import SpendLimits, run_budget
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.ports.archive import SessionCopy
@@ -34,6 +35,7 @@ from windlass.refusals import (
 from windlass.runtime.executors import (
     adapter_of,
     check_batches,
+    check_limits_priced,
     check_priced,
     fallbacks_of,
     hooks_of,
@@ -312,9 +314,10 @@ async def _check_sandbox(ports: RuntimePorts, spec: SandboxSpec, run_id: str) ->
 class RuntimeDelegator:
     """Prepares the runs of subagents with the ports of a runtime."""
 
-    def __init__(self, ports: RuntimePorts, keeper: PackageKeeper) -> None:
+    def __init__(self, ports: RuntimePorts, keeper: PackageKeeper, limits: SpendLimits) -> None:
         self._ports = ports
         self._keeper = keeper
+        self._limits = limits
 
     async def __call__(self, task: Task) -> JsonObject:
         """Return the start of a subagent's run; see `Delegator`."""
@@ -353,6 +356,9 @@ class RuntimeDelegator:
         assert self._ports.store is not None, "a start was checked, so there is one"
         await check_unused(self._ports.store, child)
         await self._keeper.keep(effective, child.run_id)
-        body: JsonObject = {**start_body(request, effective), "session": session_opening(effective)}
+        limits = self._limits.of_run(task.run.owner, agent.agent_id)
+        check_limits_priced(self._ports, effective.package, limits, run_id=child.run_id)
+        limited = request.model_copy(update={"budget": run_budget(effective.package.budget, limits)})
+        body: JsonObject = {**start_body(limited, effective), "session": session_opening(effective)}
         shared = shared_sandbox(task, self._ports, package)
         return body if shared is None else {**body, "parent": {"sandbox": shared}}

@@ -31,7 +31,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.answers import Asking, PostedAnswers
 from windlass.runtime.continued import ContinuedRuns
-from windlass.runtime.executors import check_priced
+from windlass.runtime.executors import check_limits_priced, has_free_fallback
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.options import RunOptions
 from windlass.runtime.packages import EffectivePackage, PackageKeeper
@@ -237,12 +237,10 @@ class Starts:
         """
         limits = self._core.limits
         of_run = limits.of_run(owner, request.agent_id)
-        for limit in of_run:
-            if limit.max_cost_micros is not None:
-                reason = f"limit {limit.name} is in money"
-                check_priced(self._core.ports, effective.package, reason, run_id=request.run_id)
+        check_limits_priced(self._core.ports, effective.package, of_run, run_id=request.run_id)
         if of_run and await self._core.store.run(request.run_id) is None:
-            use = await limits.check_start(owner, request.agent_id)
+            has_free_model = has_free_fallback(self._core.ports, effective.package, run_id=request.run_id)
+            use = await limits.check_start(owner, request.agent_id, has_free_model=has_free_model)
             if use is not None:
                 raise limit_reached(use, request.run_id)
         return of_run

@@ -175,8 +175,8 @@ class RunsStatsQuery(WireModel):
         None
     )
     split: Annotated[
-        Literal["agent", "model", "version", "tool"] | None,
-        Field(description="Also the same numbers by agent, model or version, or the calls by tool."),
+        Literal["agent", "user", "model", "version", "tool"] | None,
+        Field(description="Also the same numbers by agent, user, model or version, or the calls by tool."),
     ] = None
 
 

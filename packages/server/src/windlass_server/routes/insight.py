@@ -1,6 +1,6 @@
 """Routes over many runs: statistics, failures, versions of agents, proposals to change them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
@@ -12,6 +12,7 @@ from windlass.catalog.stats import RunGroup, by_model
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState
 from windlass.ledger.changes import package_values
+from windlass.ports.listing import Split
 from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.reports import failure_groups
@@ -78,6 +79,13 @@ FAILING_TOOLS_MAX: Final = 20
 GROUPS_MAX: Final = 8
 """Agents, models or versions in statistics that are split."""
 SPAN_DEFAULT: Final = timedelta(days=1)
+_GROUPS: Final[Mapping[str, Split]] = {
+    "agent": "agent",
+    "user": "owner",
+    "model": "version",
+    "version": "version",
+}
+"""How runs are grouped for a split; models are those of their versions."""
 
 
 @numbers.get(
@@ -89,9 +97,8 @@ async def stats(caller: CallerDep, query: Annotated[RunsStatsQuery, Query()]) ->
     """Return counts, durations and cost of your runs."""
     end = query.until or caller.now()
     start = query.since or end - SPAN_DEFAULT
-    split = "version" if query.split == "model" else None if query.split == "tool" else query.split
     run_stats = await caller.sessions.stats(
-        start, end, bucket_s=query.bucket, agent_id=query.agent, split=split
+        start, end, bucket_s=query.bucket, agent_id=query.agent, split=_GROUPS.get(query.split or "")
     )
     groups = run_stats.groups
     if query.split == "model":

@@ -118,11 +118,8 @@ def _state_of(body: JsonObject | None) -> PurseState:
 
 
 def _fit(purse: Purse, state: PurseState, ask: CallAsk) -> int:
-    micros, tokens = purse.max_cost_micros, purse.max_tokens
-    return ask.bounds.longest(
-        micros=None if micros is None else micros - state.cost_micros - state.held_micros,
-        tokens=None if tokens is None else tokens - state.tokens - state.held_tokens,
-    )
+    micros, tokens = purse.available(state)
+    return ask.bounds.longest(micros=micros, tokens=tokens)
 
 
 def _move_paid(rows: PurseRows) -> None:

@@ -962,7 +962,7 @@ class RunsOperations(OperationGroup):
         until: "str | None" = None,
         bucket: "int | None" = None,
         agent: "str | None" = None,
-        split: "Literal['agent', 'model', 'version', 'tool'] | None" = None,
+        split: "Literal['agent', 'user', 'model', 'version', 'tool'] | None" = None,
     ) -> "wire.Stats":
         """Return counts, durations and cost of your runs.
 
@@ -976,7 +976,7 @@ class RunsOperations(OperationGroup):
             until: Runs that started before.
             bucket: Seconds per interval. 3,600 by default.
             agent: Runs of this agent.
-            split: Also the same numbers by agent, model or version, or the calls by tool.
+            split: Also the same numbers by agent, user, model or version, or the calls by tool.
         """
         call = self._call(
             "GET",
@@ -1329,6 +1329,8 @@ class LimitsOperations(OperationGroup):
         owner: "str | None" = None,
         agent: "str | None" = None,
         timezone: "str | None" = None,
+        at_limit: "wire.LimitChoice | values.LimitChoiceValue | None" = None,
+        responders: "Sequence[str] | None" = None,
         idempotency_key: "str | None" = None,
     ) -> "wire.LimitInfo":
         """Set a limit, or replace the one with this name; for operators only.
@@ -1344,6 +1346,9 @@ class LimitsOperations(OperationGroup):
             owner: An owner, or `*` for each owner; absent is for all runs.
             agent: The name of an agent, or `*` for each agent; absent is for all.
             timezone: The time zone of days and months; UTC when left out.
+            at_limit: What happens when it is reached; `refuse` when left out.
+            responders: Names and roles that may let a run spend more, where it asks; absent is anyone
+                who may answer for the run.
             idempotency_key: The same key with the same request has one effect; a new key by default.
         """
         call = self._call(
@@ -1357,6 +1362,8 @@ class LimitsOperations(OperationGroup):
                 "owner": owner,
                 "agent": agent,
                 "timezone": timezone,
+                "atLimit": at_limit,
+                "responders": responders,
             },
             key=self._key(idempotency_key),
         )

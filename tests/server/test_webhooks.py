@@ -403,7 +403,7 @@ GOOD: Json = {"agent": "a", "scheme": "github", "secrets": ["NEW"], "message": "
         ("x", {"secrets": []}, "one or more environment variables"),
         ("x", {"secrets": ["no variable"]}, "one or more environment variables"),
         ("x", {"secrets": [1]}, "texts"),
-        ("x", {"message": ""}, "needs one of message, route and channel, found none"),
+        ("x", {"message": ""}, "needs one of message, sends, route and channel, found none"),
         ("x", {"message": 5}, "message is a text"),
         ("x", {"mesage": "x"}, "did you mean message"),
         ("x", {"approvers": ["ann"]}, "need a channel"),

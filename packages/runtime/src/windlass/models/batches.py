@@ -8,12 +8,20 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from windlass.errors import AgentError
-from windlass.models.errors import EVENT_BYTES_MAX, ResponseError, stream_error, translate, truncation_error
+from windlass.models.errors import (
+    EVENT_BYTES_MAX,
+    EVENT_VALUES_MAX,
+    ResponseError,
+    stream_error,
+    translate,
+    truncation_error,
+)
 from windlass.models.messages import object_of
 from windlass.models.transport import Line, ModelEndpoint, ServedModel
 from windlass.ports.batches import BatchApi, BatchRequest, BatchResult, OwnBatch
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
 from windlass_protocol import JsonObject, JsonValue
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -237,9 +245,11 @@ class AnthropicBatches:
 def _json_line(text: str) -> JsonObject:
     if len(text) > EVENT_BYTES_MAX:
         raise stream_error(f"a line of results is too large: limit {EVENT_BYTES_MAX:,} characters")
+    if count_values(text.encode(), EVENT_VALUES_MAX) > EVENT_VALUES_MAX:
+        raise stream_error(f"a line of results has too many values: limit {EVENT_VALUES_MAX:,}")
     try:
         return object_of(cast(JsonValue, json.loads(text)))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise stream_error("a line of results is not JSON") from None
 
 

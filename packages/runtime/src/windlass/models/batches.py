@@ -146,7 +146,7 @@ class OpenAIBatches:
 
             async for line in self.line.use_all(read):
                 if line.strip():
-                    yield self._result(_json_line(line))
+                    yield self._result(read_line(line))
 
     def _result(self, line: JsonObject) -> BatchResult:
         item_id, response = str(line.get("custom_id")), line.get("response")
@@ -242,7 +242,12 @@ class AnthropicBatches:
                 return BatchResult(item_id, error=_no_answer_error(str(kind)).info())
 
 
-def _json_line(text: str) -> JsonObject:
+def read_line(text: str) -> JsonObject:
+    """Return a line of results.
+
+    Raises:
+        ModelUnavailable: it is no JSON object, or too large to be read on the event loop.
+    """
     if len(text) > EVENT_BYTES_MAX:
         raise stream_error(f"a line of results is too large: limit {EVENT_BYTES_MAX:,} characters")
     if count_values(text.encode(), EVENT_VALUES_MAX) > EVENT_VALUES_MAX:

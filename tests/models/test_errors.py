@@ -38,6 +38,7 @@ from tests.models.wire import (
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.errors import AgentError
 from windlass.models import ModelSettings
+from windlass.models.batches import read_line
 from windlass.models.errors import EVENT_BYTES_MAX, EVENT_VALUES_MAX, ModelEndpoint, translate
 from windlass.models.routes import EnvironmentProviders
 from windlass.models.transport import endpoint_of
@@ -672,3 +673,16 @@ def test_an_unreadable_image_reference_is_refused_before_anything_is_sent() -> N
     part: JsonObject = {"type": "image", "image": "sha256:abc"}
     with pytest.raises(ModelRejected, match="neither an http address nor a data URL"):
         ask(OPENAI, Reply(), messages=[LLMMessage("user", parts=(part,))])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"a": [' + "1," * EVENT_VALUES_MAX + "1]}", f"too many values: limit {EVENT_VALUES_MAX:,}"),
+        ("[" * (EVENT_VALUES_MAX - 1), "not JSON"),
+        ("x" * (EVENT_BYTES_MAX + 1), f"too large: limit {EVENT_BYTES_MAX:,} characters"),
+    ],
+)
+def test_a_line_of_the_results_of_a_batch_is_limited_as_an_event_is(line: str, problem: str) -> None:
+    with pytest.raises(ModelUnavailable, match=f"a line of results .*{problem}"):
+        read_line(line)

@@ -20,17 +20,19 @@ from windlass.client import feed, link
 from windlass.engine import model_call, writer
 from windlass.engine.scribe import RedactingScribe
 from windlass.limits import LIGHT_CHARS_MAX
+from windlass.playground import Playground
 from windlass.ports.journal import Batch
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.models import Answer
 from windlass.tools.calling import CONVERSIONS
+from windlass.workflow import WorkflowContext, workflow
 from windlass_harness import redact
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.redact import text as stream_text
 from windlass_harness.redact.text import MaskedStream
-from windlass_protocol import FilePart, ImagePart, JsonObject, RunRequest
+from windlass_protocol import FilePart, ImagePart, JsonObject, RunRequest, UserMessage
 
 URL = "https://ann:hunter22@example.com/a?token=abcdef123 "
 LARGE = URL * (2 * LIGHT_CHARS_MAX // len(URL))
@@ -64,6 +66,40 @@ def test_a_large_message_is_masked_once_and_not_on_the_event_loop(searched: list
 
     play(story())
     assert searched == [False]
+
+
+def test_a_large_event_is_not_masked_on_the_event_loop(searched: list[bool]) -> None:
+    @workflow
+    async def order(ctx: WorkflowContext, _: None) -> str:
+        return await ctx.wait_for("paid", str) or ""
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([order]) as runtime:
+            handle = await runtime.start_run(order, None)
+            await handle.send("paid", LARGE)
+            assert "hunter22" not in str((await handle.wait()).output)
+
+    play(story())
+    assert searched
+    assert not any(searched)
+
+
+def test_large_instructions_and_messages_of_a_playground_run_are_not_masked_on_the_event_loop(
+    searched: list[bool],
+) -> None:
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel(lambda _: say("done")))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start_run(agent, "Go.")
+            await handle.wait()
+            again = await Playground(runtime).run(
+                handle.run_id, 0, instructions=LARGE, messages=[UserMessage(content=f"Read {LARGE}")]
+            )
+            await again.wait()
+
+    play(story())
+    assert searched
+    assert not any(searched)
 
 
 def test_a_result_that_the_model_sees_in_part_is_masked_once(searched: list[bool]) -> None:

@@ -39,6 +39,7 @@ from windlass_protocol import (
 )
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
+TOKEN = "ghp_" + "a1B2" * 9
 
 
 class Till:
@@ -450,7 +451,14 @@ def test_secrets_in_changed_messages_are_masked() -> None:
             await again.wait()
             lines = [line async for line in runtime.sessions.export(again.run_id)]
             assert not [line for line in lines if "hunter2!x" in line]
-            with pytest.raises(Rejected, match="registered secret"):
-                await Playground(runtime).run("r1", 0, instructions="Say hunter2!x")
+            texts = await Playground(runtime).run(
+                "r1", 0, instructions=f"Say hunter2!x and {TOKEN}.", tools={"pay": f"Pay with {TOKEN}."}
+            )
+            await texts.wait()
+            draft = await Playground(runtime).draft(texts.run_id, 0)
+            assert draft.instructions == "Say [redacted] and [redacted:token]."
+            assert [tool["description"] for tool in draft.tools if tool["name"] == "pay"] == [
+                "Pay with [redacted:token]."
+            ]
 
     play(story())

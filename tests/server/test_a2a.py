@@ -94,7 +94,7 @@ def test_the_official_client_completes_a_task_that_waits_for_a_person(
     run(main())
 
 
-@pytest.mark.parametrize(("parts", "is_on_loop"), [(1, True), (8_000, False)])
+@pytest.mark.parametrize(("parts", "is_on_loop"), [(1, True), (1_000, False), (8_000, False)])
 def test_a_large_request_is_checked_beside_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int, is_on_loop: bool
 ) -> None:

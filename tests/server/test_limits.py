@@ -79,6 +79,8 @@ def test_a_limit_that_says_nothing_is_refused(tmp_path: Path) -> None:
             answer = await client.post("/limits", json={"name": "empty", "per": "day"})
             assert answer.status_code == 400
             assert answer.json()["detail"] == "limit empty needs max_cost_micros, max_tokens, or both"
+            answer = await client.post("/limits", json={**PEOPLE, "name": "a\nb"})
+            assert (answer.status_code, "the name of a limit" in answer.json()["detail"]) == (400, True)
             answer = await client.post("/limits", json={**PEOPLE, "timezone": "Mars"})
             assert (answer.status_code, "timezone of limit people is unknown" in answer.json()["detail"]) == (
                 400,

@@ -124,6 +124,8 @@ def test_a_schedule_does_not_tell_whether_another_user_has_the_session_that_it_n
         ({"name": "x", "agent": "talker", "message": "x", "cron": "99 * * * *"}, "Bad minute"),
         ({**HOURLY, "agent": "nobody"}, "unknown agent; known are talker"),
         ({**HOURLY, "owner": "bob"}, "owner"),
+        ({**HOURLY, "name": "a\nb"}, "without control characters"),
+        ({**HOURLY, "name": "ghp_" + "a1B2" * 9}, "would be masked"),
     ],
 )
 def test_a_schedule_that_cannot_be_kept_is_refused(tmp_path: Path, body: Json, words: str) -> None:

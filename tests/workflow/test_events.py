@@ -111,6 +111,20 @@ def test_an_event_for_a_run_that_has_ended_or_that_is_no_json_is_refused() -> No
     assert follow(payments, work, 0).structured_output == [True]
 
 
+@pytest.mark.parametrize("field", ["name", "key"])
+def test_an_event_of_which_the_name_or_the_key_would_be_masked_is_refused(field: str) -> None:
+    """Masked keys are equal: the second of two events would be taken for the first, and be lost."""
+    token = "ghp_" + "a1B2" * 9
+
+    async def work(run: Any) -> None:
+        with pytest.raises(Rejected, match=f"the {field} of the event would be masked"):
+            await run.send(**({"name": "shipped"} | {field: token}))
+        await run.send("shipped", {"password": "hunter22", "to": token})
+
+    result = follow(payments, work, 0)
+    assert result.structured_output == [{"password": "[redacted]", "to": "[redacted:token]"}]
+
+
 def test_data_of_another_type_is_a_failed_call() -> None:
     async def work(run: Any) -> None:
         await run.send("paid", "much")

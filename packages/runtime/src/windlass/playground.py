@@ -38,7 +38,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.start import PlaygroundStart
 from windlass.tools import Tool, with_function
-from windlass.tools.calling import after_few_checks
+from windlass.tools.calling import after_few_checks, read_by_size
 from windlass.tools.context import ToolContext, ToolFailed
 from windlass_harness.ledger.tapes import MadeCall, TapedCall, call_key, read_tape
 from windlass_harness.loop.events import Draft
@@ -289,7 +289,16 @@ class Playground:
         if not messages_now or isinstance(messages_now[-1], AssistantMessage):
             raise bad_request("the last message must be of the user or of a tool: the model answers it")
         package = _without_effects(_package_in(step), calls=calls)
-        package = self._change_package(package, instructions=instructions, tools=tools, model=model)
+        # The package is stored as it is. Names of tools may be those of secrets: descriptions have none here.
+        texts = await self._ports.scribe.mask_body(
+            {"instructions": instructions, "descriptions": [*(tools or {}).values()]}
+        )
+        package = self._change_package(
+            package,
+            instructions=cast("str | None", texts["instructions"]),
+            tools=tools and dict(zip(tools, cast("list[str]", texts["descriptions"]), strict=True)),
+            model=model,
+        )
         if temperature is not None:
             package = _with_temperature(package, temperature)
         new_id = new_run_id or f"{PLAYGROUND_PREFIX}{self._ports.machine.new_id()}"
@@ -308,7 +317,7 @@ class Playground:
             owner=row.owner,
             source=source,
         )
-        session = self._session(row, step, request, messages_now)
+        session = await self._session(row, step, request, messages_now)
         package = await after_few_checks(partial(check_package, package))
         change: JsonObject = {
             **origin.model_dump(mode="json", by_alias=True),
@@ -367,11 +376,11 @@ class Playground:
             update["subagents"] = _with_descriptions(package.subagents or (), tools)
         return package.model_copy(update=update)
 
-    def _session(
+    async def _session(
         self, row: RunRow, step: ReadStep, request: RunRequest, messages: Sequence[ModelMessage]
     ) -> SessionCopy:
         """Return the session of a playground run: the state of its origin, and the messages."""
-        now, redactor = moment(self._ports.machine.clock), self._ports.scribe.redactor
+        now, scribe = moment(self._ports.machine.clock), self._ports.scribe
         raw = _wire(messages)
         size = len(raw)
         if size > _MESSAGES_BYTES_MAX:
@@ -386,16 +395,14 @@ class Playground:
             drafts.insert(0, Draft("session.state_changed", now.at, {"set": authored}))
         new_id = request.run_id
 
-        def masked(draft: Draft) -> Draft:
-            return replace(draft, data=cast(JsonObject, redactor.value(draft.data)))
-
-        records = [
-            number(masked(draft), new_id, seq=seq, epoch=_EPOCH) for seq, draft in enumerate(drafts, 1)
-        ]
+        masked = await scribe.mask_drafts(drafts)
+        records = [number(draft, new_id, seq=seq, epoch=_EPOCH) for seq, draft in enumerate(masked, 1)]
+        last_text = _last_user_text(messages)
+        title = await read_by_size(len(last_text), lambda: scribe.redactor.text(last_text))
         facts = SessionNews(
             now.at,
             now.at,
-            title=redactor.text(_last_user_text(messages)),
+            title=title,
             agent_id=row.agent_id,
             owner=row.owner,
             parent=row.session_id,

@@ -27,6 +27,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.documents import SCHEDULE, Document
 from windlass.ports.store import Store
 from windlass.refusals import (
+    bad_request,
     bad_setup,
     check_given,
     check_id,
@@ -350,9 +351,11 @@ class Schedules:
         A replaced schedule keeps its counts and its last run. Its next tick is the first one after now.
 
         Raises:
-            Rejected: it is not a Schedule.
+            Rejected: it is not a Schedule, or its name cannot be found again.
         """
         check_part(schedule, Schedule, what="a schedule", words="a Schedule")
+        if self._starter.hide(check_id(schedule.name, "the name of a schedule")) != schedule.name:
+            raise bad_request("the name of the schedule would be masked: it is, or looks like, a secret")
         # A document is as durable as a record, so it must not hold a secret either.
         schedule = replace(schedule, message=self._starter.hide(schedule.message))
         for _ in range(WRITES_MAX):

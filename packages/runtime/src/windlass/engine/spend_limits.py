@@ -19,6 +19,7 @@ from windlass.ports.store import Store
 from windlass.refusals import (
     bad_setup,
     check_given,
+    check_id,
     check_name,
     missing_port,
     unknown_document,
@@ -233,8 +234,9 @@ class SpendLimits:
 
         Raises:
             Conflict: another process has changed it meanwhile.
-            Rejected: there are too many limits.
+            Rejected: there are too many limits, or the name has characters that no path can hold.
         """
+        check_id(limit.name, "the name of a limit")
         await self._put(limit, _OPERATOR)
         await self._read_again()
         return limit_info(limit)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Protocol, Self, cast
+from typing import Final, Self, cast
 
 import yaml
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -18,6 +18,7 @@ from windlass.errors import check_text, check_whole, kind_of, wrong
 from windlass.evals.scorers import Scorer, check_scorers, read_scorer, write_scorer
 from windlass.ledger.goals import read_records
 from windlass.runtime.compose import AgentRuntime
+from windlass.yaml_value import TooManyValues, load_yaml
 from windlass_harness.ledger.tapes import Tape, read_tape
 from windlass_protocol import CodecError, CodecLimits, JsonObject, canonical
 from windlass_protocol.frozen import sealed
@@ -26,8 +27,6 @@ from windlass_protocol.limits import FREE_LEVELS_MAX
 NAME_CHARS_MAX: Final = 200
 """Characters of the name of a data set or a case; ids of runs are made of them."""
 CASES_MAX: Final = 100_000
-YAML_VALUES_MAX: Final = 2_000_000
-"""Values of a YAML file, with its aliases written out."""
 TURNS: Final = 10
 TURNS_MAX: Final = 100
 """Messages of a conversation."""
@@ -307,57 +306,6 @@ def _parse(text: str, kind: str) -> object:
             return json.loads(text)
         case _:
             return load_yaml(text)
-
-
-class _Loader(Protocol):
-    """The loader of the library, which has partial types."""
-
-    def get_single_node(self) -> yaml.Node | None: ...
-    def construct_document(self, node: yaml.Node) -> object: ...
-    def dispose(self) -> None: ...
-
-
-class TooManyValues(ValueError):
-    """A YAML text stands for more values than are allowed."""
-
-
-def load_yaml(text: str, values_max: int = YAML_VALUES_MAX) -> object:
-    """Return the value of a YAML document; aliases in ten lines may stand for a billion values.
-
-    Values are shared where the text has aliases, and every reader counts them at each place. So their number
-    is found before anything is made.
-
-    Raises:
-        yaml.YAMLError: the text is no YAML, or has a tag that is not allowed.
-        TooManyValues: it has over `values_max` values with its aliases written out, or one contains itself.
-    """
-    loader = cast(_Loader, yaml.SafeLoader(text))
-    try:
-        root = loader.get_single_node()
-        if root is None:
-            return None
-        if _count_values(root, {}, values_max) > values_max:
-            raise TooManyValues(f"with its aliases written out, it has more than {values_max:,} values")
-        return loader.construct_document(root)
-    finally:
-        loader.dispose()
-
-
-def _count_values(node: yaml.Node, counts: dict[int, int], values_max: int) -> int:
-    """Return the number of values in a node, each alias written out; each node is visited once."""
-    if id(node) in counts:
-        return counts[id(node)]
-    # An alias inside the node sees this count: a value that contains itself has no end.
-    counts[id(node)] = values_max + 1
-    count = 1
-    if isinstance(node, yaml.MappingNode):
-        for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
-            count += _count_values(key, counts, values_max) + _count_values(value, counts, values_max)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in cast("list[yaml.Node]", node.value):
-            count += _count_values(item, counts, values_max)
-    counts[id(node)] = count
-    return count
 
 
 def file_format(file: Path) -> str:

@@ -8,12 +8,20 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from windlass.errors import AgentError
-from windlass.models.errors import EVENT_BYTES_MAX, ResponseError, stream_error, translate, truncation_error
+from windlass.models.errors import (
+    EVENT_BYTES_MAX,
+    EVENT_VALUES_MAX,
+    ResponseError,
+    stream_error,
+    translate,
+    truncation_error,
+)
 from windlass.models.messages import object_of
 from windlass.models.transport import Line, ModelEndpoint, ServedModel
 from windlass.ports.batches import BatchApi, BatchRequest, BatchResult, OwnBatch
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
 from windlass_protocol import JsonObject, JsonValue
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -138,7 +146,7 @@ class OpenAIBatches:
 
             async for line in self.line.use_all(read):
                 if line.strip():
-                    yield self._result(_json_line(line))
+                    yield self._result(read_line(line))
 
     def _result(self, line: JsonObject) -> BatchResult:
         item_id, response = str(line.get("custom_id")), line.get("response")
@@ -234,12 +242,19 @@ class AnthropicBatches:
                 return BatchResult(item_id, error=_no_answer_error(str(kind)).info())
 
 
-def _json_line(text: str) -> JsonObject:
+def read_line(text: str) -> JsonObject:
+    """Return a line of results.
+
+    Raises:
+        ModelUnavailable: it is no JSON object, or too large to be read on the event loop.
+    """
     if len(text) > EVENT_BYTES_MAX:
         raise stream_error(f"a line of results is too large: limit {EVENT_BYTES_MAX:,} characters")
+    if count_values(text.encode(), EVENT_VALUES_MAX) > EVENT_VALUES_MAX:
+        raise stream_error(f"a line of results has too many values: limit {EVENT_VALUES_MAX:,}")
     try:
         return object_of(cast(JsonValue, json.loads(text)))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise stream_error("a line of results is not JSON") from None
 
 

@@ -25,6 +25,7 @@ from windlass.openapi.document import BODY, FORM, ApiDocument, ApiOperation, Api
 from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
 from windlass.tools.calling import read_by_size
 from windlass.tools.context import ToolContext
+from windlass.yaml_value import TooManyValues, load_yaml
 from windlass_harness.redact import SECRET_CHARS_MIN, Redactor
 from windlass_protocol import EffectClass, JsonObject, ToolMode
 from windlass_protocol.codec_scan import count_values
@@ -288,7 +289,9 @@ def _read(name: str, document: str | Path | Mapping[str, object]) -> Mapping[str
     if len(raw) > DOCUMENT_BYTES_MAX:
         raise wrong(f"API {name}: {document} is larger than {DOCUMENT_BYTES_MAX:,} bytes")
     try:
-        content = json.loads(raw) if raw.lstrip()[:1] == b"{" else yaml.safe_load(raw)
+        content = json.loads(raw) if raw.lstrip()[:1] == b"{" else load_yaml(raw)
+    except TooManyValues as error:
+        raise wrong(f"API {name}: {document}: {error}") from None
     except (ValueError, RecursionError, yaml.YAMLError):
         content = None
     if not isinstance(content, dict):

@@ -278,7 +278,7 @@ class RuntimeBinder:
 
     async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Body:
         body = package_json(package)
-        check_no_secret(self._ports, body)
+        await check_no_secret(self._ports, body)
         ref = await self._content().put(body)
         return records.SessionMoved(from_fingerprint=pinned, to_fingerprint=ref.content_id, reason=changes)
 

@@ -322,7 +322,8 @@ class RunHandle(Generic[OutputT]):
 
         Raises:
             Conflict: the run is unknown or has ended, or the key was used with another event.
-            Rejected: the name is not valid, or the data is no JSON or too large.
+            Rejected: the name or the key is not valid or would be masked, or the data is no JSON or too
+                large.
         """
         row = await self._core.runs.row(self.run_id)
         if row.status.value in RUN_ENDS.values():
@@ -334,12 +335,21 @@ class RunHandle(Generic[OutputT]):
         event = RunEventReceived(
             run_id=row.run_id,
             name=check_id(name, "the name of the event"),
-            data=cast(JsonValue, self._core.ports.scribe.redactor.value(value)),
+            data=value,
             key=None if key is None else check_id(key, "the key of the event"),
             by=by,
         )
+        body = data_of(event)
+        masked = await self._core.mask(body)
+        # Keys that are masked would be equal, and the second event be taken for a repeated one.
+        hidden = [field for field in ("name", "key") if masked.get(field) != body.get(field)]
+        if hidden:
+            raise bad_request(
+                f"the {' and the '.join(hidden)} of the event would be masked: it is a registered secret or "
+                "looks like one; choose another"
+            )
         item = item_key(EVENT, f"{row.run_id}/{key or self._core.ports.machine.new_id()}")
-        await self._core.store.post(row.session_id, kind=EVENT, key=item, body=data_of(event))
+        await self._core.store.post(row.session_id, kind=EVENT, key=item, body=masked)
         await self._core.rouse(row.session_id)
 
     async def deliveries(self) -> tuple[DeliveryState, ...]:

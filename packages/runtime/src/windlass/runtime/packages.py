@@ -18,7 +18,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime.registry import RuntimePorts
-from windlass.tools.calling import after_few_checks
+from windlass.tools.calling import after_few_checks, read_by_size
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
     CausalIds,
@@ -30,7 +30,7 @@ from windlass_protocol import (
 from windlass_protocol.frozen import sealed
 
 
-def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
+async def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
     """Refuse a package that holds a registered secret.
 
     A package is stored byte for byte for as long as its runs.
@@ -39,7 +39,7 @@ def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None =
         Rejected: it holds a registered secret.
     """
     text = content.decode()
-    if ports.scribe.redactor.text(text) != mask_text(text):
+    if not await read_by_size(len(text), lambda: ports.scribe.redactor.text(text) == mask_text(text)):
         raise invalid_package(
             "the package holds a registered secret; keep secrets out of instructions, tools and settings, "
             "and let the tools read them",
@@ -172,7 +172,7 @@ class PackageKeeper:
             or await store.run(run_id) is not None
         ):
             return
-        check_no_secret(self._ports, effective.content, run_id=run_id)
+        await check_no_secret(self._ports, effective.content, run_id=run_id)
         await content.put(effective.content)
         if len(self._known) >= KNOWN_PACKAGES_MAX:
             self._known.clear()

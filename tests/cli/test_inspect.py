@@ -124,6 +124,28 @@ def test_a_request_is_answered_in_another_process_and_the_run_resumed(
     assert run_here(capsys, "approvals", "list").err.endswith("No open requests.\n")
 
 
+WAITS = """
+from windlass.workflow import WorkflowContext, workflow
+
+@workflow(version="1")
+async def job(ctx: WorkflowContext) -> str:
+    return await ctx.ask("Go on?")
+"""
+
+
+def test_a_run_of_a_workflow_that_is_not_driven_says_which_version_it_waits_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.py").write_text(WAITS, encoding="utf-8")
+    assert run_here(capsys, "--agents", "job.py:job", "run", "Begin.").code == 3
+    [waiting] = lines(capsys, "approvals", "list")
+    request_id, run_id = str(cast(Row, waiting["request"])["requestId"]), str(waiting["runId"])
+    assert run_here(capsys, "approvals", "answer", request_id, "--text", "yes").code == 0
+    shown = " ".join(run_here(capsys, "runs", "show", run_id).err.split())
+    assert "No process drives this run. It continues when one with workflow job@1 runs" in shown
+    assert "A process with another version takes it when none with this one lives." in shown
+
+
 def test_a_run_is_not_resumed_without_its_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pays.py").write_text(PAYS, encoding="utf-8")
     assert run_here(capsys, "--agents", "pays.py:agent", "run", "Pay.").code == 3

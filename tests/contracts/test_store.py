@@ -299,6 +299,20 @@ def test_a_retired_owner_frees_its_sessions_at_once(play: Play) -> None:
     play(story)
 
 
+def test_owners_live_until_they_retire_or_their_lease_ends(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        assert await store.living(now_ms=NOW_MS) == frozenset()
+        for owner_id in ("o1", "o2"):
+            await store.enlist(owner_id, now_ms=NOW_MS)
+        await other.enlist("o3", now_ms=NOW_MS)
+        await store.retire("o2")
+        assert await store.living(now_ms=NOW_MS) == {"o1", "o3"}
+        await store.enlist("o1", now_ms=NOW_MS + OWNER_LEASE_MS - 1)
+        assert await other.living(now_ms=NOW_MS + OWNER_LEASE_MS) == {"o1"}
+
+    play(story)
+
+
 def test_an_owner_that_renews_its_lease_keeps_its_sessions(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await write(store, await claim(store), 1, standing=Standing.RUNNING)

@@ -67,6 +67,31 @@ def test_a_call_goes_on_after_an_answer_to_a_subagent_about_a_call_with_the_same
     assert "call a" not in after.open_spans
 
 
+def defer(journal: Journal, call_id: str | None) -> None:
+    decision: Json = {"decision": "defer", "code": "timer.set", "reason": "not yet", "policyRefs": []}
+    call: Json = {} if call_id is None else {"callId": call_id}
+    journal.add("policy.decided", {"stage": "pre_tool", "runId": "r1", "decision": decision, **call, **at()})
+
+
+@pytest.mark.parametrize("end", ["started", "result"])
+def test_a_call_that_is_tried_later_has_the_time_that_it_waits(end: str) -> None:
+    journal = Journal().begin().answer("a")
+    asked_at = next(record.at for record in journal.records if record.type == "actions.requested")
+    for call_id in ("a", "a", None, "unknown"):
+        defer(journal, call_id)
+    (waits,) = [span for span in fold_trace(journal.records).spans if span.name == "wait"]
+    assert waits.end_at is None
+    journal.run("a") if end == "started" else journal.result("a")
+    ended_at = journal.records[-1].at
+    trace = fold_trace(journal.records)
+    call = next(span for span in trace.spans if span.name.startswith("tool.dispatch"))
+    (waits,) = [span for span in trace.spans if span.name == "wait"]
+    assert (waits.parent_id, waits.end_at, call.start_at) == (call.span_id, ended_at, asked_at)
+    assert (waits.attrs or {})["kind"] == "timer"
+    journal.result("a")
+    assert "timer a" not in fold_trace(journal.records).open_spans
+
+
 @given(records=streams())
 def test_child_spans_and_events_are_within_their_parent_span(records: list[Record]) -> None:
     state = fold_trace(records)

@@ -7,16 +7,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, Union, cast
 
 import pydantic.dataclasses
 import pytest
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from tests.runtime.runtime_rig import model_of, play
 from typing_extensions import TypedDict
 
 from windlass import Agent, AgentRuntime, Rejected, RunInfo
-from windlass.agent.output import OutputContext
+from windlass.agent.output import OutputContext, adapter_of, parse_output
 from windlass.limits import OUTPUT_VALIDATORS_MAX
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import ErrorKind, Event, RunStatus
@@ -464,7 +472,7 @@ PROGRAM = """
 import asyncio, os, signal, sys
 from pydantic import AfterValidator, BaseModel, field_validator
 from windlass import Agent, AgentRuntime, RunInfo
-from windlass.agent.output import OutputContext
+from windlass.agent.output import OutputContext, adapter_of, parse_output
 from windlass.testing import ScriptedModel, by_history, say
 
 class Slot(BaseModel):
@@ -557,3 +565,19 @@ def test_a_factory_makes_the_dependencies_of_validators() -> None:
         assert result.output.begin == 14
 
     play(story())
+
+
+class Near(BaseModel):
+    city: str
+
+
+class Far(BaseModel):
+    city: str
+
+
+def test_types_that_are_equal_are_read_in_their_own_order_and_what_reads_a_type_is_kept() -> None:
+    first, second = Union[Near, Far], Union[Far, Near]  # noqa: UP007 - these two are equal
+    assert first == second
+    value: JsonValue = {"city": "Ulm"}
+    assert [type(parse_output(kind, value)) for kind in (first, second, first)] == [Near, Far, Near]
+    assert adapter_of(first) is adapter_of(first)

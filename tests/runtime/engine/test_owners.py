@@ -73,10 +73,12 @@ class Street:
         self.store: SharedStore = SharedStore(scene.store)
         self._count = 0
 
-    def process(self, agents: Iterable[Agent]) -> AgentRuntime:
+    def machine(self) -> Machine:
         self._count += 1
-        machine = Machine(self.scene.clock, sequential_ids(f"p{self._count}"), seeded_random(1))
-        return runtime_on(self.store, agents, machine=machine)
+        return Machine(self.scene.clock, sequential_ids(f"p{self._count}"), seeded_random(1))
+
+    def process(self, agents: Iterable[Agent]) -> AgentRuntime:
+        return runtime_on(self.store, agents, machine=self.machine())
 
     async def pause(self, sweeps: int = 3) -> None:
         await self.scene.clock.sleep(sweeps * SWEEP_S)

@@ -234,6 +234,16 @@ class _Draft:
             facts = {**data_of(call), **_arguments(action.input)}
             self._begin_call(record, index, call, facts, above=requested.parent_call_id)
 
+    def policy_decided(self, record: Record, decided: records.PolicyDecided) -> None:
+        """A call that is tried again later waits: a timer of a workflow, or a call that a policy deferred."""
+        call_id = decided.call_id
+        if call_id is None or not isinstance(decided.decision, records.DeferDecision):
+            return
+        key, call = _timer_key(call_id), _call_key(call_id)
+        if call in self._open and key not in self._open:
+            facts = {**_pick(decided, "call_id", "tool_name"), "kind": "timer"}
+            self._begin(key, record, self._id("wait", record), WAIT_SPAN, facts, above=call)
+
     def action_started(self, record: Record, start: records.ActionStarted) -> None:
         key = _call_key(start.call_id)
         if key not in self._open:
@@ -245,13 +255,20 @@ class _Draft:
         if attrs.pop(_INTERRUPTED, None) is not None:
             before = attrs.get("attempt")
             facts["attempt"] = (before if isinstance(before, int) else 1) + 1
-        self._change(at, {"start_at": record.at, "attrs": {**attrs, **_clean(facts)}})
+        changes: dict[str, object] = {"attrs": {**attrs, **_clean(facts)}}
+        if _timer_key(start.call_id) in self._open:
+            # The wait is a part of the call.
+            self._finish(_timer_key(start.call_id), record.at, {})
+        else:
+            changes["start_at"] = record.at
+        self._change(at, changes)
 
     def action_result(self, record: Record, settled: records.ActionResult) -> None:
         error = settled.error
         facts: JsonObject = {**_pick(settled, "status", "duration_ms"), **_pick(error, "code", "message")}
         if error is not None and error.code == SKIPPED_CODE:
             facts = {"status": SKIPPED_CODE}
+        self._finish(_timer_key(settled.result.call_id), record.at, {})
         self._finish(_call_key(settled.result.call_id), record.at, facts)
 
     def effect_found(self, record: Record, effect: records.RecoveryEffectFound) -> None:
@@ -478,6 +495,10 @@ def _call_key(call_id: str | None) -> str:
     return f"call {call_id}"
 
 
+def _timer_key(call_id: str) -> str:
+    return f"timer {call_id}"
+
+
 def _wait_key(request_id: str) -> str:
     return f"wait {request_id}"
 
@@ -497,6 +518,7 @@ _HANDLERS: Final[dict[type[Body], Callable[[_Draft, Record, Any], None]]] = {
     records.StepFailed: _Draft.step_failed,
     records.StepRetrying: _Draft.step_retrying,
     records.ActionsRequested: _Draft.actions_requested,
+    records.PolicyDecided: _Draft.policy_decided,
     records.ActionStarted: _Draft.action_started,
     records.ActionResult: _Draft.action_result,
     records.RecoveryEffectFound: _Draft.effect_found,

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 import windlass
 from windlass import parts
+from windlass.agent.agent import WORKFLOW_ROUTE
 from windlass_cli.backend import (
     ENDS,
     Backend,
@@ -274,11 +275,17 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
             if snapshot.waiting is not None and snapshot.waiting.reason is not None:
                 command.terminal.say(snapshot.waiting.reason, "yellow")
             if snapshot.status.value not in ENDS and snapshot.session_id in await backend.undriven():
+                is_workflow = snapshot.route_id == WORKFLOW_ROUTE
+                needed = f"workflow {snapshot.model_id}" if is_workflow else f"agent {snapshot.agent_id}"
                 command.terminal.say(
-                    "No process drives this run. It continues when one with agent "
-                    f"{snapshot.agent_id} runs: windlass serve, windlass worker, or windlass runs resume",
+                    f"No process drives this run. It continues when one with {needed} runs: windlass serve, "
+                    "windlass worker, or windlass runs resume",
                     "yellow",
                 )
+                if is_workflow:
+                    command.terminal.say(
+                        "A process with another version takes it when none with this one lives.", "yellow"
+                    )
 
     command.ask(work)
 

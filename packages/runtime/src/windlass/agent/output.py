@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, field
+from functools import lru_cache
 from hashlib import sha256
 from inspect import signature
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_args, get_origin
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
@@ -93,13 +94,42 @@ class OutputType:
         return value if self.kind is None else parse_output(self.kind, value)
 
 
+@final
+class _Key:
+    """A type in a cache. Equal ones may read differently: `A | B` equals `B | A`, which tries B first."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: object) -> None:
+        self.kind = kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.kind is self.kind
+
+    def __hash__(self) -> int:
+        return id(self.kind)
+
+
+_ADAPTERS_MAX: Final = 512
+
+
+@lru_cache(_ADAPTERS_MAX)
+def _adapter(key: _Key) -> TypeAdapter[object]:
+    return TypeAdapter(cast("type[object]", key.kind))
+
+
+def adapter_of(kind: object) -> TypeAdapter[object]:
+    """Return what reads and writes values of a type; those of the types used last are kept."""
+    return _adapter(_Key(kind))
+
+
 def parse_output(kind: object, value: JsonValue) -> object:
     """Return the value that a type makes of JSON, as pydantic reads it.
 
     Raises:
         ValidationError: the JSON does not fit the type, or a validator of the type refuses it.
     """
-    return TypeAdapter(cast("type[object]", kind)).validate_json(to_json(value))
+    return adapter_of(kind).validate_json(to_json(value))
 
 
 def dump_output(kind: object, output: object) -> JsonValue:
@@ -110,9 +140,8 @@ def dump_output(kind: object, output: object) -> JsonValue:
     """
     if kind is None:
         return cast(JsonValue, output)
-    adapter = TypeAdapter(cast("type[object]", kind))
     # A warning would show the value; the dump is read again, and refused if it does not fit.
-    return cast(JsonValue, adapter.dump_python(output, mode="json", by_alias=True, warnings=False))
+    return cast(JsonValue, adapter_of(kind).dump_python(output, mode="json", by_alias=True, warnings=False))
 
 
 def schema_hash(schema: JsonObject) -> str:

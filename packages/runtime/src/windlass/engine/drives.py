@@ -7,7 +7,7 @@ until the session is parked. A drive that failed is repeated by the next sweep.
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Literal
@@ -21,6 +21,7 @@ from windlass.engine.hooks import EventHooks, FindEventHooks
 from windlass.engine.inbox import NO_QUARANTINE, Quarantine, RefusedDrive, agent_of
 from windlass.engine.masking import log_failure
 from windlass.engine.model_call import Prompt
+from windlass.engine.versions import WorkflowVersions
 from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, load, save, wants_snapshot
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import DRAIN_S
@@ -54,7 +55,15 @@ DRIVEN_MAX: Final = 10_000
 class AgentAvailability:
     """Agent availability: which agents this process has, and which sessions wait for others."""
 
-    def __init__(self, store: Store, clock: Clock, *, agents: Callable[[], Collection[str] | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        agents: Callable[[], Collection[str] | None],
+        versions: WorkflowVersions,
+    ) -> None:
+        self.versions = versions
         self._store = store
         self._clock = clock
         self._agents = agents
@@ -78,8 +87,13 @@ class AgentAvailability:
         return agents is None or agent_id in agents
 
     async def can_drive(self, state: LoopState, driver: Driver) -> bool:
-        """Whether this process has the agent of the current run, or else of the next one."""
+        """Whether this process has the agent of the current run, or else of the next one.
+
+        A workflow of another version counts as missing while a process that has the version lives.
+        """
         run, session_id = state.run, driver.session_id
+        if run is not None and not await self._has_version(session_id, run.agent_id, run.model_id):
+            return False
         if self._agents() is None or (run is not None and self.has_agent(run.agent_id)):
             return True
         items = await driver.read_mail()
@@ -88,7 +102,7 @@ class AgentAvailability:
         missed = None
         for item in items:
             if item.kind in (START, STEER) and self.has_agent(agent_of(item)):
-                return True
+                return await self._has_version(session_id, agent_of(item), item.body.get("modelId"))
             if item.kind == START:
                 return self._can_end(session_id, item.run_id or "", items)
             if item.kind == STEER:
@@ -99,6 +113,13 @@ class AgentAvailability:
             self.leave(session_id, f"agent {missed} is missing; a message starts a run of it")
             return False
         return not state.compacting.is_due or self._can_compact(state, session_id)
+
+    async def _has_version(self, session_id: str, agent_id: str, model_id: object) -> bool:
+        """Whether this process may drive a run, if it is of a workflow; if not, the session is left."""
+        refusal = await self.versions.refusal(agent_id, str(model_id)) if model_id else None
+        if refusal is not None:
+            self.leave(session_id, refusal)
+        return refusal is None
 
     def _can_end(self, session_id: str, run_id: str, items: Sequence[InboxItem]) -> bool:
         """Whether a run of a missing agent was cancelled and no other process has ended it in time."""
@@ -222,6 +243,8 @@ class Ports:
     """Whether this process drives sessions; if not, it only wakes them."""
     drain_s: float = DRAIN_S
     """How long effects under way may take to end when the engine is drained."""
+    workflow_versions: Callable[[], Mapping[str, str]] = dict[str, str]
+    """The versions of the workflows that this process has, by agent."""
     event_hooks: FindEventHooks = lambda _: ()
     on_parked: Callable[[LoopState], None] = lambda _: None
     """Called when this process has stopped driving a session."""
@@ -248,7 +271,14 @@ class Drives:
         """Sessions after a failed drive, with the number of failures in a row; the sweep retries them."""
         self.crashed_together: set[str] = set()
         """Sessions that were at work together when their owners ended."""
-        self.availability = AgentAvailability(ports.store, ports.clock, agents=ports.agents)
+        self.availability = AgentAvailability(
+            ports.store,
+            ports.clock,
+            agents=ports.agents,
+            versions=WorkflowVersions(
+                ports.store, ports.clock, owner_id=ports.owner_id, own=ports.workflow_versions
+            ),
+        )
         self._cache = SessionCache()
         self._parked = ParkedPauses(ports.clock)
         self._event_hooks = EventHooks(ports.event_hooks, ports.scribe.redactor)
@@ -380,7 +410,7 @@ class Drives:
             await writer.release()
             await self.availability.log_missing_agents()
             self.failures.pop(session_id, None)
-            raise NotParked("this process does not have the agent")
+            raise NotParked("this process does not have the agent, or another version of a workflow")
         if self.is_draining:
             driver.stop()
         try:

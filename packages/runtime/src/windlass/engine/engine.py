@@ -193,6 +193,9 @@ class Engine:
         self._drives.end_drain()
 
     async def _drain(self) -> None:
+        # If the store is away, the declaration ends with the lease.
+        with suppress(AgentError):
+            await self._drives.availability.versions.withdraw()
         # It waits for the drives that it began, which are stopped next.
         closing = asyncio.ensure_future(self._ports.wakes.aclose())
         await self._drives.drain()
@@ -289,6 +292,8 @@ class Engine:
             if row is None or row.owner_id != ports.owner_id:
                 driver.lose()
         lease.renew(now_ms)
+        if not self._drives.is_draining:
+            await self._drives.availability.versions.declare(is_doubted=is_doubted)
 
     async def _poll_changes(self) -> None:
         """Notify readers and drivers of writes by other processes."""

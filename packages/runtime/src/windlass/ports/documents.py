@@ -13,6 +13,8 @@ BATCH: Final = "batch"
 """The kind of the document of a batch of model calls, until its results were read."""
 BATCH_ITEM: Final = "batch-item"
 """The kind of the documents of the model calls that runs have in batches."""
+WORKFLOWS: Final = "workflows"
+"""The kind of the documents of owners: the versions of the workflows that each has, by its id."""
 OF_RUNS: Final = (RUN_PUSH, BATCH_ITEM)
 """Kinds of documents that belong to a run.
 

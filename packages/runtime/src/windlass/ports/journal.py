@@ -171,6 +171,10 @@ class Ownership(Protocol):
         """Remove an owner: its sessions are free at once."""
         ...
 
+    async def living(self, *, now_ms: int) -> frozenset[str]:
+        """Return the owners that are alive."""
+        ...
+
 
 class Timeline(Protocol):
     """All records of the store in one order, for subscribers to everything."""

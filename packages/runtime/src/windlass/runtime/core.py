@@ -261,6 +261,7 @@ class Core:
                 clock=machine.clock,
                 binder=RuntimeBinder(ports),
                 agents=lambda: self.agents,
+                workflow_versions=lambda: ports.registry.workflow_versions,
                 rules=ports.loop_rules,
                 owner_id=machine.new_id(),
                 wakes=LocalWakes() if ports.wakes is None else ports.wakes,

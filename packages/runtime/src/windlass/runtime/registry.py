@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Final, Literal, cast, get_origin, get_type_hints
 
-from windlass.agent.agent import AnyAgent
+from windlass.agent.agent import WORKFLOW_ROUTE, AnyAgent
 from windlass.agent.dynamic import Placed
 from windlass.agent.hooks import EventHook, Hook
 from windlass.agent.package import check_package, compile_package, fingerprint, package_json
@@ -107,6 +107,8 @@ class Registry:
     def __init__(self, agents: Iterable[AnyAgent] = ()) -> None:
         self._packages: dict[str, Registered] = {}
         self._agents: dict[str, Registered] = {}
+        self.workflow_versions: dict[str, str] = {}
+        """The version of each workflow that has a package, as the model id of its runs."""
         self._implied: set[str] = set()
         """Agents that are registered as subagents of others."""
         for agent in agents:
@@ -165,8 +167,11 @@ class Registry:
             if old is not None:
                 self._packages.pop(old.package.package_id, None)
                 self._agents.pop(old.package.agent.agent_id, None)
+                self.workflow_versions.pop(old.package.agent.agent_id, None)
         self._packages[package.package_id] = registered
         self._agents[package.agent.agent_id] = registered
+        if package.provider_route.route_id == WORKFLOW_ROUTE:
+            self.workflow_versions[package.agent.agent_id] = package.provider_route.model_id
 
     def remove(self, agent_id: str) -> None:
         """Remove an agent and its package; an unknown agent is ignored.
@@ -174,6 +179,7 @@ class Registry:
         Its current runs wait until it is added again.
         """
         registered = self._agents.pop(agent_id, None)
+        self.workflow_versions.pop(agent_id, None)
         if registered is not None:
             self._packages.pop(registered.package.package_id, None)
             self._implied.discard(agent_id)

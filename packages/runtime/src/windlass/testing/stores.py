@@ -159,6 +159,9 @@ class WrappedStore:
     async def retire(self, owner_id: str) -> None:
         await self._pass("retire", lambda: self.inner.retire(owner_id))
 
+    async def living(self, *, now_ms: int) -> frozenset[str]:
+        return await self._pass("living", lambda: self.inner.living(now_ms=now_ms))
+
     async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._pass("read_all", lambda: self.inner.read_all(after=after, limit=limit))
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from random import Random  # noqa: TID251 - its seed is recorded
 from typing import (
     TYPE_CHECKING,
@@ -17,7 +18,7 @@ from typing import (
     overload,
 )
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Agent
@@ -309,17 +310,18 @@ def _arguments(tool: AnyTool, args: Sequence[object], kwargs: Mapping[str, objec
     return cast(JsonObject, json_of(values, f"an argument of {tool.name}"))
 
 
-_ADAPTERS: Final[dict[Callable[..., object], "TypeAdapter[object] | None"]] = {}
+_FUNCTIONS_MAX: Final = 512
+
+
+@lru_cache(_FUNCTIONS_MAX)
+def _return_type_of(function: Callable[..., object]) -> object:
+    return hints_of(function).get("return", object)
 
 
 def _as_returned(tool: AnyTool, value: JsonValue) -> object:
     """Return the result of a call as the type that the function returns."""
-    function = tool.function
-    if function not in _ADAPTERS:
-        kind: Any = hints_of(function).get("return", object)
-        _ADAPTERS[function] = None if kind is object or kind is Any else TypeAdapter[object](kind)
-    adapter = _ADAPTERS[function]
-    return value if adapter is None else adapter.validate_json(to_json(value))
+    kind = _return_type_of(tool.function)
+    return value if kind is object or kind is Any else parse_output(kind, value)
 
 
 def json_of(value: object, what: str) -> JsonValue:

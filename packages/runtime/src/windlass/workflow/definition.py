@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType, NoneType
 from typing import Any, Final, Generic, TypedDict, Unpack, cast, get_args, get_origin, overload
@@ -29,7 +29,7 @@ from pydantic_core import from_json, to_json
 from typing_extensions import TypeVar
 
 from windlass.agent.agent import WORKFLOW_ROUTE, Agent, AnyAgent, check_named_below, with_models
-from windlass.agent.output import dump_output, parse_output
+from windlass.agent.output import adapter_of, dump_output, parse_output
 from windlass.errors import Rejected, check_name, kind_of, option_problem, wrong
 from windlass.limits import WORKFLOW_OUTPUT_BYTES_MAX
 from windlass.ports.interpreter import FIRST_CALL, LiveProgram, ProgramCall, ProgramStart
@@ -210,11 +210,6 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
             agents=subagents,
         )
 
-    @cached_property
-    def _argument_adapter(self) -> TypeAdapter[object]:
-        """Reads the argument; a replay passes that of every child again."""
-        return TypeAdapter(cast("type[object]", self.argument_type))
-
     def message_of(self, value: object) -> str:
         """Return an argument as the message of a run: its JSON, which may be given instead of it.
 
@@ -224,7 +219,7 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
         kind = self.argument_type
         if kind is None or (kind is str and isinstance(value, str)):
             return value if isinstance(value, str) and value else "Begin."
-        adapter = self._argument_adapter
+        adapter = adapter_of(kind)
         try:
             return adapter.dump_json(_parse_argument(adapter, value), by_alias=True).decode()
         except (ValidationError, ValueError, TypeError) as error:

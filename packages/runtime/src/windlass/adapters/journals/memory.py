@@ -1096,6 +1096,11 @@ class MemoryStore(MemoryArchive):
         self._check_open()
         self._release(owner_id)
 
+    async def living(self, *, now_ms: int) -> frozenset[str]:
+        self._check_open()
+        check_number("now_ms", now_ms)
+        return frozenset(owner for owner in self._owners if self._is_alive(owner, now_ms))
+
     async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         self._check_open()
         start = bisect_left(self._timeline, after + 1, key=lambda append: append.last_position)

@@ -168,10 +168,8 @@ class SqlStore(Generic[TransactionT, ReadsT]):
 
         def look(reads: ReadsT) -> tuple[str, ...] | None:
             """Return the sessions; None if an owner has died."""
-            self._look_at_owners(reads)
-            for owner_id, beat_at_ms in reads.owners():
-                if self._owners.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms):
-                    return None
+            if not all(self._owner_states(reads, now_ms).values()):
+                return None
             return reads.due(now_ms, limit, agents=agents)
 
         session_ids = await self._read(look)
@@ -194,6 +192,19 @@ class SqlStore(Generic[TransactionT, ReadsT]):
 
     async def retire(self, owner_id: str) -> None:
         await self._write(lambda tx: tx.retire(owner_id))
+
+    async def living(self, *, now_ms: int) -> frozenset[str]:
+        check_number("now_ms", now_ms)
+        states = await self._read(lambda reads: self._owner_states(reads, now_ms))
+        return frozenset(owner_id for owner_id, is_alive in states.items() if is_alive)
+
+    def _owner_states(self, reads: ReadsT, now_ms: int) -> dict[str, bool]:
+        """Return of each owner whether it is alive."""
+        self._look_at_owners(reads)
+        return {
+            owner_id: not self._owners.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
+            for owner_id, beat_at_ms in reads.owners()
+        }
 
     async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda reads: reads.timeline(after, limit))

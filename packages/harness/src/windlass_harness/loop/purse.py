@@ -88,13 +88,13 @@ def reach_budget(
         and bounds is not None
         and (is_money or names == (BudgetName.TOKENS,))
     ):
-        longest = bounds.answer_tokens
+        micros, tokens = bounds.amounts(bounds.answer_tokens)
         ask = LimitAsk(
             rules.run_limit.name,
             names[0],
             used=used.cost_micros_used if is_money else used.tokens_used,
             most=(limits.max_cost_micros if is_money else limits.max_tokens) or 0,
-            amount=bounds.cost(longest) if is_money else bounds.prompt_tokens + longest,
+            amount=micros if is_money else tokens,
             responders=rules.run_limit.responders,
         )
         return Plan((overdraft.request(state, ask, call=_key_of(state), now=now),))

@@ -126,6 +126,24 @@ def make_shop(_: RunInfo) -> "Shop":
     return Shop("Corner")
 
 
+@workflow
+async def careless(ctx: WorkflowContext, host: str) -> list[str]:
+    return await read_logs(host)
+
+
+def test_a_tool_that_is_called_without_the_context_is_refused() -> None:
+    async def story() -> RunResult:
+        async with AgentRuntime.in_memory([careless]) as runtime:
+            return await (await runtime.start_run(careless, "web-1")).wait()
+
+    before = CALLS["read_logs"]
+    result = asyncio.run(story())
+    assert result.status == "failed"
+    assert result.error is not None
+    assert "write await ctx.call(read_logs, …)" in result.error.message
+    assert CALLS["read_logs"] == before
+
+
 async def wait_for(run: Any) -> RunResult:
     """Answer all requests of a run, and return its result."""
     async for request in run.requests():

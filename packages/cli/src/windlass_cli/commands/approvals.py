@@ -92,7 +92,8 @@ def answer(
         next_step = (
             f"The server drives the run. Follow it: windlass runs tail {row.run_id}"
             if command.settings.server
-            else f"Drive the run here: windlass runs resume {row.run_id}"
+            else "A server or worker on this store continues the run; without one: "
+            f"windlass runs resume {row.run_id}"
         )
         command.terminal.say(_block(row))
         try:

@@ -1,5 +1,6 @@
 """Tools: `@tool`, `Tool`, tools from JSON Schema, pinned tools."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
@@ -228,7 +229,12 @@ class Tool(Generic[P, R, ToolDepsT]):
     """Whether it reverses calls of another tool; a model cannot call it."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, without validation, records or approval."""
+        """Call the function, without validation, records or approval; a workflow calls by its context."""
+        if getattr(asyncio._get_running_loop(), "records_calls", False):
+            raise RuntimeError(
+                f"{self.name} was called without the context of the workflow, so it would run again at each "
+                f"replay: write await ctx.call({self.name}, …)"
+            )
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

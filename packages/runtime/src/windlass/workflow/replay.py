@@ -123,6 +123,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     It has no I/O, no threads and no wall clock. `time()` is the time of the newest record that was taken.
     """
 
+    records_calls: Final = True
+    """Tools refuse to be called by themselves in it."""
+
     def __init__(self, at: datetime) -> None:
         self.now = at
         self.tasks: list[asyncio.Task[object]] = []

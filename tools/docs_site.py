@@ -36,6 +36,7 @@ PACKAGES: Final = {
     "windlass.runtime.options": "Options of runtimes and runs",
     "windlass.parts": "Parts of a runtime",
     "windlass.workflow": "Workflows in Python",
+    "windlass.workflow.testing": "Tests of workflows",
     "windlass.tools": "Tools: options, undo, questions",
     "windlass.agent.hooks": "Hooks",
     "windlass.agent.dynamic": "Dynamic parts",
@@ -81,6 +82,7 @@ OFFERED: Final = {
     "windlass.openapi": ("ApiOptions", "OpenApi"),
     "windlass.playground": ("Playground", "PlaygroundDraft", "StepAnswer", "UnknownStep"),
     "windlass.temporal": ("wakes_at",),
+    "windlass.workflow.testing": ("check_workflow",),
     "windlass_cli": ("main",),
     "windlass_sidecar": ("main",),
 }

@@ -12,6 +12,7 @@ from windlass.ports.journal import Batch, Claim, SharedCalls
 from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, Purse, PurseState
 from windlass_harness.loop.purse import PaidCall
 from windlass_harness.loop.rules import CallBounds, CallPrice
+from windlass_protocol import BudgetName
 
 MILLION: Final = 1_000_000
 BOUNDS: Final = CallBounds(CallPrice(0, 10 * MILLION), 50, 400, 100)
@@ -53,7 +54,7 @@ def test_an_answer_is_made_shorter_to_fit_the_purse_with_the_least(play: Play) -
         refusal = await store.hold_call(CallAsk(third, "c", (HOUSE, ANN), BOUNDS))
         assert refusal == CallRefusal(ANN, PurseState(0, 0, 7_000, 800), 1_000, 150)
         assert isinstance(refusal, CallRefusal)
-        assert not refusal.is_about_money
+        assert refusal.budget is BudgetName.TOKENS
         # It is held in none.
         assert await state(store, HOUSE) == PurseState(0, 0, 7_000, 800)
 

@@ -31,7 +31,9 @@ INSIDE = {
     "windlass.tools.context.ToolControl",
     "windlass.tools.schema.ArgumentShape",
     "windlass.tools.schema.Signature",
+    "windlass_harness.loop.events.CallReserved",
     "windlass_harness.loop.events.StateChange",
+    "windlass_harness.loop.rules.RunLimit",
     "windlass_harness.record.Post",
     "windlass_protocol.bodies.Body",
 }

@@ -176,6 +176,8 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "deliveries": lambda runtime, bad: runtime.handle(bad).deliveries(),
     "decisions": lambda runtime, bad: runtime.handle(bad).decisions(),
     "feedback": lambda runtime, bad: runtime.handle(bad).feedback(thumb="up"),
+    "send": lambda runtime, bad: runtime.handle(bad).send("paid"),
+    "send a name": lambda runtime, bad: runtime.handle("r").send(bad),
     "run_requests": lambda runtime, bad: runtime.handle(bad).open_requests(),
     "session_requests": lambda runtime, bad: runtime.sessions.open_requests(bad),
     "descendants": lambda runtime, bad: runtime.sessions.descendants(bad),
@@ -272,7 +274,7 @@ def test_the_table_of_entries_is_complete() -> None:
     assert not {name for name in methods if name not in known}
     used = {"status", "wait", "events", "cancel", "answer", "retry"}
     used |= {"requests", "open_requests", "session_id", "stream_text", "undo", "undo_plan"}
-    used |= {"answer_all", "decisions", "deliveries", "feedback"}
+    used |= {"answer_all", "decisions", "deliveries", "feedback", "send"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 

@@ -19,7 +19,7 @@ from windlass.client import (
     TraceInfo,
 )
 from windlass.errors import UnknownName
-from windlass_cli.backend import choose_agent
+from windlass_cli.backend import all_items, choose_agent
 from windlass_cli.output import CommandError
 from windlass_protocol import DeliveryInfo, LimitInfo, NewLimit, NewSchedule, ScheduleInfo
 
@@ -295,14 +295,7 @@ class RemoteLimits:
         self._client = client
 
     async def infos(self, *, owner: str | None = None) -> tuple[LimitInfo, ...]:
-        infos: list[LimitInfo] = []
-        after: str | None = None
-        while True:
-            page = await self._client.limits.list(after=after)
-            infos += page.items
-            if page.next is None:
-                break
-            after = page.next
+        infos = await all_items(lambda after: self._client.limits.list(after=after))
         if owner is None:
             return tuple(infos)
         return tuple(info for info in infos if info.owner in (None, owner) or info.subject == owner)

@@ -8,7 +8,7 @@ convert.
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, to_builtins
 
 from windlass_protocol import CausalIds, Event, EventMeta, JsonObject
 from windlass_protocol import Record as WireRecord
@@ -179,10 +179,10 @@ _event_meta: Final = maker(EventMeta, *EventMeta.model_fields)
 
 
 def to_event(record: Record) -> Event:
-    """Return the feed event of a record."""
+    """Return the feed event of a record, which shares no values with it."""
     return _event(
         type=record.type,
-        data=record.data,
+        data=to_builtins(record.data),
         meta=_event_meta(at=record.at, id=record.event_id, attempt=record.attempt, position=record.position),
         session_id=record.session_id,
         seq=record.seq,

@@ -84,8 +84,7 @@ class Listed:
 
     def has_batch_price(self, at: datetime) -> bool:
         """Whether the table has prices of its own for calls in batches, which `parts` then counts with."""
-        is_own = any(self.model is model for model in self.provider.models)
-        return is_own and self.model.get_prices(at, _BATCH) != self.model.get_prices(at)
+        return self._is_own and self.model.get_prices(at, _BATCH) != self.model.get_prices(at)
 
     def parts(self, used: LLMUsage, at: datetime) -> dict[str, tuple[int, Decimal]] | PriceGap:
         """Return count and dollars of each unit that is billed; of several requests, of each on its own."""
@@ -126,9 +125,12 @@ class Listed:
         )
 
     def _prices(self, at: datetime, request: BilledRequest) -> ModelPrice:
+        return self.model.get_prices(at, _context(request) if self._is_own else None)
+
+    @property
+    def _is_own(self) -> bool:
         # A model that the provider offers for another one has the other one's plain prices.
-        is_own = any(self.model is model for model in self.provider.models)
-        return self.model.get_prices(at, _context(request) if is_own else None)
+        return any(self.model is model for model in self.provider.models)
 
     def _usage_of(self, request: BilledRequest) -> Usage | None:
         extractors = self.provider.extractors or ()

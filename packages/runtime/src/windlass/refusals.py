@@ -56,20 +56,16 @@ _CLASSES = {one.code: one for one in (Rejected, Denied, Conflict, Unavailable, A
 
 def missing_port(name: str, run_id: str | None = None) -> Rejected:
     """Return the error for a runtime that was built without a required port."""
-    return Rejected(
-        f"missing required runtime port: {name}",
-        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=common.CausalIds(run_id=run_id),
-    )
+    return bad_setup(f"missing required runtime port: {name}", run_id)
 
 
-def bad_setup(message: str) -> Rejected:
+def bad_setup(message: str, run_id: str | None = None) -> Rejected:
     """Return the error for an invalid option of the runtime or of one of its parts."""
     return Rejected(
         message,
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -158,25 +154,21 @@ def missing_price(
 ) -> Rejected:
     """Return the error for a model without a price where money is limited."""
     name = printable(model, NAME_SHOWN_CHARS_MAX)
-    return Rejected(
+    return bad_setup(
         f"{reason}, and model {name} of agent {printable(agent_id, NAME_SHOWN_CHARS_MAX)} has no price: "
         f'{PRICE_GAPS[gap]}; add one with prices={{"{name}": {{"input": …, "output": …}}}} to the agent, in '
         "dollars per million tokens, or under [prices] in windlass.toml; 0 if it is free",
-        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=common.CausalIds(run_id=run_id),
+        run_id,
     )
 
 
 def no_batches(agent_id: str, route_id: str, run_id: str) -> Rejected:
-    """Return the error for an agent with batches whose provider has none."""
-    return Rejected(
+    """Return the error for an agent with batches at a provider that has none."""
+    return bad_setup(
         f'agent {printable(agent_id, NAME_SHOWN_CHARS_MAX)} has batch="within 24h", and its provider '
         f"{printable(route_id, NAME_SHOWN_CHARS_MAX)} has no batches: take a model of openai, "
         "openai-responses or anthropic, or leave batch out",
-        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=common.CausalIds(run_id=run_id),
+        run_id,
     )
 
 
@@ -216,12 +208,10 @@ def unmet_deps(agent_id: str, missing: str, run_id: str) -> Rejected:
     """Return the error for a start of an agent without the dependencies that it or a subagent needs."""
     name, needs = printable(agent_id, NAME_SHOWN_CHARS_MAX), printable(missing, NAME_SHOWN_CHARS_MAX)
     who = f"agent {name}" if missing == agent_id else f"subagent {needs} of agent {name}"
-    return Rejected(
+    return bad_setup(
         f"{who} needs dependencies: pass deps=… to run or start, write Agent(…, deps=factory), or open the "
         "runtime with deps={agent: factory}",
-        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=common.CausalIds(run_id=run_id),
+        run_id,
     )
 
 
@@ -244,7 +234,7 @@ def unknown_run(run_id: str) -> Conflict:
     )
 
 
-def has_ended(run_id: str, status: str) -> Conflict:
+def late_event(run_id: str, status: str) -> Conflict:
     """Return the error for an event that is sent to a run that has ended."""
     return contract_violation(f"the run has ended ({status}): no event reaches it", run_id)
 

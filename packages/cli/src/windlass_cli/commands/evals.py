@@ -258,19 +258,9 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
     finish(work())
 
 
-async def _experiments(results: "Results") -> "list[EvalExperiment]":
-    experiments: list[EvalExperiment] = []
-    after: str | None = None
-    while True:
-        page = await results.list(after=after, limit=_PAGE)
-        experiments += page.items
-        after = page.next
-        if after is None:
-            return experiments
-
-
 async def _find_experiment_id(results: "Results", prefix: str) -> str:
-    ids = [experiment.id for experiment in await _experiments(results)]
+    experiments = await all_items(lambda after: results.list(after=after, limit=_PAGE))
+    ids = [experiment.id for experiment in experiments]
     return prefix if prefix in ids else complete_id(prefix, ids, what="experiment")
 
 

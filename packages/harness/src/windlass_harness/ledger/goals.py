@@ -17,6 +17,7 @@ from windlass_harness.ledger.tapes import MadeCall
 from windlass_harness.ledger.versions import Sample
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import RunDraft
+from windlass_harness.views.payloads import token_count
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
     DecisionEvaluation,
@@ -215,7 +216,7 @@ def run_tokens(run: DecisionRun) -> int | None:
     """Return the tokens of a run, by its model calls or else by its decisions; None if not counted."""
     usage = run.usage
     if usage is not None:
-        return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        return token_count(usage)
     return run.metrics.total_tokens or None
 
 

@@ -9,6 +9,7 @@ from windlass_harness.budget import Budget, BudgetState
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
+from windlass_harness.views.payloads import token_count
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
@@ -513,7 +514,7 @@ class RunNotes:
             return
         self.usage = total_usage(self.usage, usage)
         used = self.budget
-        used.tokens_used += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        used.tokens_used += token_count(usage)
         used.cost_micros_used += usage.cost_micros or 0
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from windlass_harness.loop import ends, failures
 from windlass_harness.loop.events import ID_CHARS_MAX, Draft, LimitAsk, Moment, Plan, within_limit
 from windlass_harness.loop.notes import COST_AMOUNT, PERIOD, TOKENS_AMOUNT
-from windlass_harness.loop.people import APPROVE, DENY, request_record
+from windlass_harness.loop.people import approval_options, request_record
 from windlass_harness.loop.rules import MILLION
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.payloads import LIMIT_CALL, is_limit_ask
@@ -18,11 +18,9 @@ from windlass_protocol import (
     BudgetName,
     InputDisplay,
     InputKind,
-    InputOption,
     InputOutcome,
     InputRequest,
     JsonObject,
-    OptionStyle,
     ToolCallAction,
 )
 from windlass_protocol.generated import records
@@ -48,10 +46,7 @@ def request(state: LoopState, ask: LimitAsk, *, call: str, now: Moment) -> Draft
         prompt=f"The limit {ask.limit}{scope} is reached: {used} of {most} {unit} are spent. "
         f"May this run spend {amount} {unit} more?",
         display=InputDisplay.CONFIRMATION,
-        options=(
-            InputOption(id=APPROVE, label="Approve", style=OptionStyle.PRIMARY),
-            InputOption(id=DENY, label="Deny", style=OptionStyle.DANGER),
-        ),
+        options=approval_options(),
         allow_freeform=True,
         kind=InputKind.APPROVAL,
         responders=ask.responders,

@@ -94,24 +94,29 @@ UNDO_RISK: Final = (
 )
 
 
+def approval_options(*grants: InputOption) -> tuple[InputOption, ...]:
+    """Return the options of an approval, with further ones to approve."""
+    approve = InputOption(id=APPROVE, label="Approve", style=OptionStyle.PRIMARY)
+    return (approve, *grants, InputOption(id=DENY, label="Deny", style=OptionStyle.DANGER))
+
+
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> InputRequest:
     """Return the approval request of a call, bound to the hash of its arguments."""
     approval_request = judged.approval_request
     assert approval_request is not None, "an ask decision has a prompt"
-    options = [InputOption(id=APPROVE, label="Approve", style=OptionStyle.PRIMARY)]
+    grants: list[InputOption] = []
     if approval_request.can_grant_session:
         # The grant covers other calls too, so its label must say which.
         which = "every call of {} with the same key" if approval_request.is_keyed else "every call of {}"
         which = "this exact command of {}" if approval_request.is_exact else which
         label = f"Approve {which.format(call.tool_name)} in this session"
-        options.append(InputOption(id=APPROVE_SESSION, label=label))
-    options.append(InputOption(id=DENY, label="Deny", style=OptionStyle.DANGER))
+        grants.append(InputOption(id=APPROVE_SESSION, label=label))
     return InputRequest(
         request_id=_request_id(state, call, "approval"),
         action=_action(call, judged.arguments),
         prompt=approval_request.prompt,
         display=InputDisplay.CONFIRMATION,
-        options=tuple(options),
+        options=approval_options(*grants),
         allow_freeform=True,
         kind=InputKind.APPROVAL,
         arguments_hash=judged.arguments_hash,

@@ -25,6 +25,7 @@ from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED
 from windlass_harness.loop.rules import CallBounds, CallPrice, ModelTerms, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
+from windlass_harness.views.payloads import token_count
 from windlass_protocol import BudgetName, LimitChoice
 from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
@@ -88,13 +89,13 @@ def reach_budget(
         and bounds is not None
         and (is_money or names == (BudgetName.TOKENS,))
     ):
-        longest = bounds.answer_tokens
+        micros, tokens = bounds.amounts(bounds.answer_tokens)
         ask = LimitAsk(
             rules.run_limit.name,
             names[0],
             used=used.cost_micros_used if is_money else used.tokens_used,
             most=(limits.max_cost_micros if is_money else limits.max_tokens) or 0,
-            amount=bounds.cost(longest) if is_money else bounds.prompt_tokens + longest,
+            amount=micros if is_money else tokens,
             responders=rules.run_limit.responders,
         )
         return Plan((overdraft.request(state, ask, call=_key_of(state), now=now),))
@@ -179,7 +180,7 @@ def paid_call(call: str, body: Body) -> PaidCall:
     if usage is None and body.price is None and not is_lost:
         # The provider refused it.
         return PaidCall(call, 0, 0)
-    tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    tokens = None if usage is None else token_count(usage)
     return PaidCall(call, None if usage is None else usage.cost_micros, tokens)
 
 
@@ -188,8 +189,7 @@ def paid_summary(record: Record, purses: tuple[str, ...]) -> PaidCall | None:
     body = record.body
     if not isinstance(body, records.CompactionCompleted | records.CompactionFailed) or body.usage is None:
         return None
-    tokens = (body.usage.input_tokens or 0) + (body.usage.output_tokens or 0)
-    return PaidCall(f"summary/{record.seq}", body.usage.cost_micros or 0, tokens, purses)
+    return PaidCall(f"summary/{record.seq}", body.usage.cost_micros or 0, token_count(body.usage), purses)
 
 
 def _position(state: LoopState) -> tuple[int, int]:

@@ -143,6 +143,10 @@ class CallBounds:
         amount = self.price.input * self.prompt_tokens + self.price.output * answer_tokens
         return self.price.request - (-amount // MILLION)
 
+    def amounts(self, answer_tokens: int) -> tuple[int, int]:
+        """Return the money and the tokens of a call with such an answer."""
+        return self.cost(answer_tokens), self.prompt_tokens + answer_tokens
+
     def longest(self, *, micros: int | None, tokens: int | None) -> int:
         """Return the tokens of the longest answer that fits what is left; None does not limit it.
 

@@ -26,6 +26,7 @@ from windlass_harness.views.payloads import (
     part_of,
     question_outcome,
     thought_part,
+    token_count,
     usage_model,
 )
 from windlass_harness.views.runs import RUN_END_BODIES, RunEnd, run_id_of
@@ -283,8 +284,7 @@ def choices(
     answer_words: Words, data: records.StepCompleted, *, run: DecisionRun, at: str
 ) -> list[tuple[str | None, Decision, Pending]]:
     """Return the decisions of a step with the ids of their calls; an answer without calls has no id."""
-    usage = data.usage or records.Usage()
-    spent = (usage.input_tokens or 0) + (usage.output_tokens or 0), data.latency_ms or 0
+    spent = token_count(data.usage), data.latency_ms or 0
     context = DecisionContext(
         turn_id=data.turn_id,
         step_index=data.step_index,

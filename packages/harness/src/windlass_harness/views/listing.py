@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import types_of
+from windlass_harness.views.payloads import token_count
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
 from windlass_protocol.frozen import sealed
@@ -182,7 +183,7 @@ class ListedRun:
     @property
     def tokens(self) -> int:
         """Input and output tokens."""
-        return 0 if self.usage is None else (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+        return token_count(self.usage)
 
     @property
     def cost_micros(self) -> int:

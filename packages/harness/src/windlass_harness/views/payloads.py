@@ -142,6 +142,11 @@ def usage_model(usage: records.Usage | None) -> Usage | None:
     return None if usage is None else Usage.model_validate(data_of(usage))
 
 
+def token_count(usage: Usage | records.Usage | None) -> int:
+    """Return the tokens of prompts and answers; 0 where they are not known."""
+    return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
 def content_model(ref: records.ContentRef) -> ContentRef:
     """Return the reference in a record as a model."""
     return ContentRef.model_validate(data_of(ref))

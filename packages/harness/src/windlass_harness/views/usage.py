@@ -12,7 +12,7 @@ from typing import Final
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Handlers, Position, fold
-from windlass_harness.views.payloads import usage_model
+from windlass_harness.views.payloads import token_count, usage_model
 from windlass_harness.views.runs import RUN_END_BODIES, UNKNOWN_MODEL, RunEnd, run_id_of
 from windlass_protocol import ActionStatus, BudgetUsage, Usage
 from windlass_protocol.frozen import sealed
@@ -68,7 +68,7 @@ class UsageState:
         wall_ms = 0 if time is None else elapsed_ms(time.started_at, time.ended_at or now)
         own, delegated = tally.usage, tally.delegated
         return BudgetUsage(
-            tokens_used=min(_tokens(own) + _tokens(delegated), INTEGER_MAX),
+            tokens_used=min(token_count(own) + token_count(delegated), INTEGER_MAX),
             steps_used=tally.steps,
             tool_calls_used=tally.tool_calls,
             cost_micros_used=_add(own.cost_micros, delegated.cost_micros) or 0,
@@ -114,10 +114,6 @@ def _add(first: int | None, second: int | None) -> int | None:
     if first is None and second is None:
         return None
     return min((first or 0) + (second or 0), INTEGER_MAX)
-
-
-def _tokens(usage: Usage) -> int:
-    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
 
 
 _ON: Final = Handlers["_Draft", Record, [], None]()

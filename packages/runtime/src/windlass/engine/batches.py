@@ -27,13 +27,14 @@ from windlass.engine.clocks import moment
 from windlass.engine.masking import log_failure
 from windlass.engine.writer import Scribe, retry_store_call
 from windlass.errors import AgentError, Conflict, Rejected
-from windlass.ports.batches import BatchApi, BatchProvider, BatchRequest, OwnBatch
+from windlass.ports.batches import BatchApi, BatchProvider, BatchRequest, OwnBatch, no_answer_error
 from windlass.ports.clock import Clock
 from windlass.ports.documents import BATCH, BATCH_ITEM, Document
-from windlass.ports.inbox import BATCH as ANSWERED
-from windlass.ports.model import LLMProvider, ModelFault, ModelRejected, ModelUnavailable
+from windlass.ports.inbox import BATCH_ANSWERED
+from windlass.ports.model import LLMProvider, ModelFault, ModelUnavailable, is_unpaid
 from windlass.ports.store import ContentStore, Store
 from windlass_harness.times import ms_of
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import ContentRef, ErrorInfo, JsonObject, RunStatus
 from windlass_protocol.bodies import Part, data_of, read_body
 from windlass_protocol.frozen import frozen, mutable
@@ -56,7 +57,6 @@ REMIND_MS: Final = 10_000
 """First pause before a run is told again that its answer is there; it grows with the age of the answer."""
 GIVE_UP_MS: Final = 48 * 3_600_000
 """Age of a batch at which a provider that cannot be asked for it is not asked any more: twice the window."""
-_OVER: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class ItemState(StrEnum):
@@ -99,6 +99,11 @@ class BatchItem(Part, frozen=True, kw_only=True):
     error: ErrorInfo | None = None
     revision: int = 0
     """That of its document."""
+
+    @property
+    def wait_ms(self) -> int:
+        """How long it waited for its answer."""
+        return max(0, ms_of(self.ended_at or self.asked_at) - ms_of(self.asked_at))
 
     def document(self, due_at_ms: int | None) -> Document:
         """Return the next revision of its document."""
@@ -232,7 +237,7 @@ class Batches:
 
     def forget(self, item: BatchItem) -> None:
         """Drop an item with an answer that is recorded."""
-        self._start(self._drop(item))
+        self._start(self._drop_item(item))
 
     # for the engine
 
@@ -294,7 +299,7 @@ class Batches:
         batch = await self._put(batch, LEASE_MS)
         requests = [request for item, request in gathering.items if await self._enter(item, name)]
         if not requests:
-            await self._store.drop_document(Document(BATCH, name, batch.revision, {}))
+            await self._drop_batch(batch)
             return
         try:
             create = await call.provider.batch_api().prepare(name, requests)
@@ -330,7 +335,7 @@ class Batches:
         """End all items of a batch that the provider refused, or cannot tell of any more."""
         for item_id in batch.items:
             await self._end(batch, item_id, error=error.info())
-        await self._store.drop_document(Document(BATCH, batch.name, batch.revision, {}))
+        await self._drop_batch(batch)
 
     # looking after documents
 
@@ -380,10 +385,7 @@ class Batches:
         async for result in results:
             if result.item_id in batch.items:
                 await self._end(batch, result.item_id, answer=result.answer, error=result.error)
-        unanswered = ModelUnavailable(
-            "the batch ended without an answer to this call", fault=ModelFault.TIMEOUT, is_unpaid=True
-        )
-        await self._refuse(batch, unanswered)
+        await self._refuse(batch, no_answer_error())
         _LOG.info("batch %s has ended: %d calls", batch.name, len(batch.items))
 
     async def _other_ids(self) -> set[str]:
@@ -400,7 +402,7 @@ class Batches:
             item = await self._item_of(batch, item_id)
             if item is not None:
                 await self._settle(structs.replace(item, state=ItemState.RELEASED))
-        await self._store.drop_document(Document(BATCH, batch.name, batch.revision, {}))
+        await self._drop_batch(batch)
 
     async def _end(
         self,
@@ -452,8 +454,8 @@ class Batches:
         item is dropped.
         """
         row = await self._store.run(item.run_id)
-        if row is None or row.status in _OVER:
-            await self._drop(item)
+        if row is None or row.status in RUN_ENDS.values():
+            await self._drop_item(item)
             return
         if item.state is ItemState.OFFERED:
             # The process that gathered it has died.
@@ -462,13 +464,16 @@ class Batches:
         pause_ms = max(REMIND_MS, now_ms - ms_of(item.ended_at or item.asked_at))
         await self._store.put_document(item.document(now_ms + pause_ms))
         if row.status is RunStatus.WAITING:
-            key = f"{ANSWERED}:{item.item_id}/{row.last_seq}"
-            await self._store.post(item.session_id, kind=ANSWERED, key=key, body={"runId": item.run_id})
+            key = f"{BATCH_ANSWERED}:{item.item_id}/{row.last_seq}"
+            await self._store.post(item.session_id, kind=BATCH_ANSWERED, key=key, body={"runId": item.run_id})
             self.wake(item.session_id)
 
-    async def _drop(self, item: BatchItem) -> None:
+    async def _drop_item(self, item: BatchItem) -> None:
         with suppress(Conflict):
             await self._store.drop_document(Document(BATCH_ITEM, item.run_id, item.revision, {}))
+
+    async def _drop_batch(self, batch: BatchOfCalls) -> None:
+        await self._store.drop_document(Document(BATCH, batch.name, batch.revision, {}))
 
     async def _put(self, batch: BatchOfCalls, pause_ms: int) -> BatchOfCalls:
         """Write the next revision of a batch, which is due after a pause.
@@ -499,15 +504,7 @@ class Batches:
             log_failure("batches are looked after again", error, redactor=self._scribe.redactor)
 
 
-def wait_ms_of(item: BatchItem) -> int:
-    """Return how long an item waited for its answer."""
-    return max(0, ms_of(item.ended_at or item.asked_at) - ms_of(item.asked_at))
-
-
 def _is_refused(error: AgentError) -> bool:
     """Whether no batch was created, for certain: a server that failed may have created it."""
-    if isinstance(error, ModelUnavailable):
-        return error.is_unpaid and error.fault is not ModelFault.SERVER
-    return isinstance(error, Rejected) and not (
-        isinstance(error, ModelRejected) and error.fault is ModelFault.SERVER
-    )
+    is_of_server = isinstance(error, ModelUnavailable) and error.fault is ModelFault.SERVER
+    return is_unpaid(error) and not is_of_server

@@ -8,8 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
-from pydantic import JsonValue
-
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import (
     LEAVE_S,
@@ -20,7 +18,7 @@ from windlass.engine.deadline import (
     await_within,
     run_with_deadline,
 )
-from windlass.engine.masking import MaskedAnswer
+from windlass.engine.masking import MaskedAnswer, UnseenAnswer
 from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
 from windlass.engine.provider_limits import ProviderSlot
 from windlass.engine.results import broken_off, model_error
@@ -47,7 +45,6 @@ from windlass_protocol import (
     ErrorInfo,
     ErrorKind,
     FinishReason,
-    JsonObject,
     ModelMessage,
     RetryClass,
     UserMessage,
@@ -185,7 +182,7 @@ async def _call_model(model_request: ModelRequest, collector: Collector, most_s:
 async def _summarise(
     binding: Binding, request: Sequence[ModelMessage], limits: SummaryLimits
 ) -> ModelAnswered | CompactionBroken:
-    live = MaskedAnswer(_Unseen(), binding.redactor)
+    live = MaskedAnswer(UnseenAnswer(), binding.redactor)
     collector = Collector(live, binding.redactor, tariff=binding.summary_tariff)
     messages = [part for message in request for part in to_llm(message)]
     try:
@@ -235,25 +232,3 @@ def _no_summary(reason: FinishReason) -> ErrorInfo:
     # A fault of an answer, not an outage: more than a few attempts cost tokens and do not help.
     message = f"the model wrote no summary (finish reason: {reason.value})"
     return ModelUnavailable(message, fault=ModelFault.EMPTY).info()
-
-
-class _Unseen:
-    """A live answer that shows nothing: summaries are not streamed."""
-
-    def text(self, delta: str) -> None:
-        """Show nothing."""
-
-    def reasoning(self, delta: str) -> None:
-        """Show nothing."""
-
-    def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
-        """Show nothing."""
-
-    def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
-        """Show nothing."""
-
-    def show(self, event_type: str, data: JsonObject) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Forget nothing."""

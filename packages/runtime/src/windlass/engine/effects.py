@@ -172,12 +172,13 @@ class Effects:
         if binding is None:
             return None
         rules = replace(binding.rules_from(rules), responders=deciders_of(binding, run))
-        shared = self.spend_limits
-        limits = () if shared is None else shared.period_limits(run.owner, run.agent_id)
+        limits, run_limit = (), None
+        if self.spend_limits is not None:
+            limits = self.spend_limits.period_limits(run.owner, run.agent_id)
+            can_ask = self._context.shared.is_attended and run.can_ask
+            run_limit = self.spend_limits.run_limit(run, can_ask=can_ask)
         is_priced = run.budget is not None and run.budget.max_cost_micros is not None
         is_priced |= any(limit.max_cost_micros is not None for limit in limits)
-        can_ask = self._context.shared.is_attended and run.can_ask
-        run_limit = None if shared is None else shared.run_limit(run, can_ask=can_ask)
         if not is_priced and not limits and run_limit is None:
             return rules
         if is_priced:

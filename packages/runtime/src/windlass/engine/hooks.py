@@ -45,6 +45,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.host import UNCHANGED, Change, HookCall, Veto
 from windlass.ports.model import LLMMessage
 from windlass.tools.calling import failure_text, in_thread
+from windlass.tools.context import copy_json, copy_of
 from windlass_harness import views
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_TOOL_CALL, RUN_STARTING
 from windlass_harness.record import Record
@@ -161,16 +162,13 @@ def _words(text: object, what: str, chars_max: int) -> str:
 
 def copy_call(call: HookCall) -> HookCall:
     """Return a deep copy of the mutable parts of a call."""
-    arguments = (
-        None if call.arguments is None else {key: _copy(value) for key, value in call.arguments.items()}
-    )
     return replace(
         call,
-        arguments=arguments,
-        result=_copy(call.result),
-        value=_copy(call.value),
+        arguments=None if call.arguments is None else copy_of(call.arguments),
+        result=copy_json(call.result),
+        value=copy_json(call.value),
         messages=tuple(_message(message) for message in call.messages),
-        asked=tuple(replace(request, input=_copy(request.input)) for request in call.asked),
+        asked=tuple(replace(request, input=copy_json(request.input)) for request in call.asked),
     )
 
 
@@ -178,20 +176,12 @@ def _message(message: LLMMessage) -> LLMMessage:
     if not message.tool_calls and not message.parts and message.provider_options is None:
         return message
     calls = tuple(
-        tool_call.model_copy(
-            update={"arguments": {key: _copy(value) for key, value in tool_call.arguments.items()}}
-        )
+        tool_call.model_copy(update={"arguments": copy_of(tool_call.arguments)})
         for tool_call in message.tool_calls
     )
-    parts = tuple({key: _copy(value) for key, value in part.items()} for part in message.parts)
-    options = cast(JsonObject | None, _copy(message.provider_options))
+    options = None if message.provider_options is None else copy_of(message.provider_options)
+    parts = tuple(copy_of(part) for part in message.parts)
     return replace(message, tool_calls=calls, parts=parts, provider_options=options)
-
-
-def _copy(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 _PHASES: Final = {HookPhase.EARLY: 0, HookPhase.NORMAL: 1, HookPhase.LATE: 2}
@@ -374,7 +364,7 @@ async def call_event_hooks(hooks: Iterable[EventHook], event: Event, *, redactor
     for hook in hooks:
         if not hook.wants(event.type):
             continue
-        copy = event.model_copy(update={"data": _copy(event.data)})
+        copy = event.model_copy(update={"data": copy_of(event.data)})
         result = await _call_hook(hook, partial(hook.function, copy), hook.timeout_ms)
         if isinstance(result, _Failed):
             problem, error = result.message, result.error

@@ -14,7 +14,7 @@ from windlass.errors import AgentError
 from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
 from windlass.ports.inbox import (
-    BATCH,
+    BATCH_ANSWERED,
     COMPACT,
     EVENT,
     FEEDBACK,
@@ -343,7 +343,7 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
     ANSWER: _bare_answers,
-    BATCH: lambda item: BatchAnswered(item.run_id or ""),
+    BATCH_ANSWERED: lambda item: BatchAnswered(item.run_id or ""),
     COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     STATE: lambda _: StateGiven(StateChange({})),
@@ -358,7 +358,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),
     COMPACT: lambda _: CompactionRequested(),
-    BATCH: lambda item: BatchAnswered(item.run_id or ""),
+    BATCH_ANSWERED: lambda item: BatchAnswered(item.run_id or ""),
     STATE: _state,
     FEEDBACK: lambda item: FeedbackGiven(read_body(records.FeedbackGiven, item.body)),
     EVENT: lambda item: EventSent(read_body(records.RunEventReceived, item.body)),

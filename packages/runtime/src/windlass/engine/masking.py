@@ -23,7 +23,7 @@ _MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]")
 
 
 class UnseenAnswer:
-    """A live answer without subscribers: one that arrived as a whole; see `LiveAnswer`."""
+    """A live answer that is not shown: a summary, or the answer to an item of a batch; see `LiveAnswer`."""
 
     def text(self, delta: str) -> None:
         """Do nothing."""

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
-from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState, wait_ms_of
+from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState
 from windlass.engine.binding import MISSING_AGENT, Binding, load_prices
 from windlass.engine.call_judge import CallJudge
 from windlass.engine.compaction import SummaryLimits, compact
@@ -83,7 +83,7 @@ class AnswerOfItem:
             yield chunk
 
 
-def _in_batch(binding: Binding, state: LoopState) -> str:
+def _batch_reason(binding: Binding, state: LoopState) -> str:
     """Return why the run waits."""
     model = binding.tariff_for(state.run_notes.model_id).name
     return f"{model} answers in a batch, within 24 hours"
@@ -137,7 +137,7 @@ class ModelEffects:
             except AgentError as error:
                 return ModelFailed(error.info(), chance=self._shared.random(), notes=notes)
             if item is not None and item.state is not ItemState.ENDED:
-                return ModelBatched(_in_batch(binding, state), notes)
+                return ModelBatched(_batch_reason(binding, state), notes)
         if item is None and BEFORE_MODEL_CALL in hooks.points:
             call = replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages))
             gate = await hooks.run(call, clock=self._shared.clock)
@@ -216,7 +216,7 @@ class ModelEffects:
             return bounds.answer_tokens
         answer = await self._context.writer.hold_call(limits.store, SUMMARY_CALL, purses, bounds)
         if isinstance(answer, CallRefusal):
-            raise SummaryTooDear(BudgetName.COST if answer.is_about_money else BudgetName.TOKENS)
+            raise SummaryTooDear(answer.budget)
         return answer.answer_tokens
 
     async def _answer(
@@ -309,7 +309,9 @@ class ModelEffects:
             collector.is_refused = is_unpaid(error)
             failure = model_error(error, binding.redactor)
         else:
-            queued_ms = slot.queued_ms if slot is not None else None if item is None else wait_ms_of(item)
+            queued_ms = None if slot is None else slot.queued_ms
+            if item is not None:
+                queued_ms = item.wait_ms
             if queued_ms is not None:
                 answer = replace(answer, queued_ms=queued_ms)
             self._answered = item
@@ -358,7 +360,7 @@ class ModelEffects:
             pass
         except AgentError as error:
             return await self._model_failure(state, error.info(), NO_BILL, notes)
-        return ModelBatched(_in_batch(binding, state), notes)
+        return ModelBatched(_batch_reason(binding, state), notes)
 
     async def _fail_item(
         self,

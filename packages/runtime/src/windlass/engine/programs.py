@@ -267,7 +267,9 @@ class Programs:
             progress, printed = await self._from_source(
                 interpreter, program, effect, functions=functions, redactor=binding.redactor
             )
-            progress = replace(progress, calls=await _unknown(progress, functions, effect, binding.redactor))
+            progress = replace(
+                progress, calls=await _new_calls(progress, functions, effect, binding.redactor)
+            )
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
         variables, refusal = None, ""
         if isinstance(progress.end, ProgramValue):
@@ -381,7 +383,7 @@ class Programs:
             program = replace(self._program_of(effect, functions), keeps_variables=True, variables=variables)
             try:
                 progress = await interpreter.run(program, await self._outcomes(effect, effect.results))
-                await _unknown(progress, functions, effect, redactor)
+                await _new_calls(progress, functions, effect, redactor)
             except Diverged as error:
                 raise NoVariables(str(error)) from error
             if progress.variables is None:
@@ -533,7 +535,7 @@ async def _call_requests(
     return tuple(calls), excess
 
 
-async def _unknown(
+async def _new_calls(
     progress: Progress, functions: ProgramFunctions, effect: RunProgram, redactor: Redactor
 ) -> tuple[ProgramCall, ...]:
     """Return the calls of a program that was run from its source, without those that are recorded.

@@ -21,6 +21,7 @@ from windlass.ports.model import ModelFault, ModelUnavailable
 from windlass.ports.permits import PERMIT_MS, PermitAsk, PermitStore
 from windlass_harness.loop.rules import AWAKE_MS_MAX
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
+from windlass_harness.views.payloads import token_count
 from windlass_protocol.frozen import mutable, sealed
 
 if TYPE_CHECKING:
@@ -497,8 +498,7 @@ class ProviderSlot:
         if self._gate is None or not self._is_open:
             return
         self._is_open = False
-        tokens = 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        self._gate.leave(self._clock, tokens)
+        self._gate.leave(self._clock, token_count(usage))
         if isinstance(error, ModelUnavailable) and error.fault is ModelFault.RATE_LIMIT:
             self._gate.pause(error.retry_after_ms or 0, self._clock)
 

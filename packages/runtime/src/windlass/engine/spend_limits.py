@@ -5,7 +5,7 @@ second; without any, no run is held up by a question to the store.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, cast, get_args
 from zoneinfo import ZoneInfo
@@ -114,10 +114,10 @@ class SpendLimit:
             return
         if self.at_limit != "ask":
             raise bad_setup(f'responders {what} are for at_limit "ask", found {self.at_limit!r}')
-        given = cast(object, self.responders)
-        names = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
+        responders = cast(object, self.responders)
+        names = cast("Sequence[object]", responders) if isinstance(responders, list | tuple) else ()
         if not names:
-            raise bad_setup(f"responders {what} must be names or roles, found {kind_of(cast(object, given))}")
+            raise bad_setup(f"responders {what} must be names or roles, found {kind_of(self.responders)}")
         object.__setattr__(
             self, "responders", tuple(check_name(name, f"a responder {what}") for name in names)
         )
@@ -310,8 +310,7 @@ class SpendLimits:
 
     def of_run(self, owner: str | None, agent_id: str) -> tuple[SpendLimit, ...]:
         """Return the limits that runs of an agent for an owner count for."""
-        limits = self.current
-        return tuple(limit for limit in limits if limit.is_for(owner, agent_id)) if limits else ()
+        return tuple(limit for limit in self.current if limit.is_for(owner, agent_id))
 
     def period_limits(self, owner: str | None, agent_id: str) -> tuple[SpendLimit, ...]:
         """Return the limits that runs of an agent for an owner share: those of days and months."""
@@ -351,17 +350,17 @@ class SpendLimits:
     def refusal(self, call: str, refusal: CallRefusal, bounds: CallBounds, *, can_ask: bool) -> CallReserved:
         """Return what happens to a run of which the next call does not fit a limit: its end, or a request."""
         limit, purse, state = self._limit_called(refusal.purse.limit), refusal.purse, refusal.state
-        name = BudgetName.COST if refusal.is_about_money else BudgetName.TOKENS
         if limit is None or limit.at_limit != "ask" or not can_ask:
             ends_at = None if limit is None else stamp_of(_ms(limit.period(self._clock.now())[1]))
-            return CallReserved(call, error=over_limit(refusal, ends_at), exceeded=(name,))
-        longest, is_money = bounds.answer_tokens, refusal.is_about_money
+            return CallReserved(call, error=over_limit(refusal, ends_at), exceeded=(refusal.budget,))
+        is_money = refusal.budget is BudgetName.COST
+        micros, tokens = bounds.amounts(bounds.answer_tokens)
         ask = LimitAsk(
             limit.name,
-            name,
+            refusal.budget,
             used=state.cost_micros if is_money else state.tokens,
             most=(purse.max_cost_micros if is_money else purse.max_tokens) or 0,
-            amount=bounds.cost(longest) if is_money else bounds.prompt_tokens + longest,
+            amount=micros if is_money else tokens,
             subject=purse.subject,
             period=purse.period,
             responders=limit.responders,
@@ -431,9 +430,9 @@ def run_budget(budget: BudgetLimits | None, limits: Iterable[SpendLimit]) -> Bud
 
 def limit_info(limit: SpendLimit, use: LimitUse | None = None) -> LimitInfo:
     """Return a limit, with what was spent of it, as it is on the wire."""
-    fields: dict[str, object] = {name: getattr(limit, name) for name in _FIELDS}
+    values: dict[str, object] = {name: getattr(limit, name) for name in _FIELDS}
     if use is not None:
-        fields |= {
+        values |= {
             "subject": use.subject or None,
             "period": use.period,
             "ends_at": use.ends_at,
@@ -444,7 +443,7 @@ def limit_info(limit: SpendLimit, use: LimitUse | None = None) -> LimitInfo:
             "cost_micros_left": use.cost_micros_left,
             "tokens_left": use.tokens_left,
         }
-    return LimitInfo.model_validate({name: value for name, value in fields.items() if value is not None})
+    return LimitInfo.model_validate({name: value for name, value in values.items() if value is not None})
 
 
 def limit_reached(use: LimitUse, run_id: str) -> Denied:
@@ -479,7 +478,7 @@ class SummaryTooDear(Denied):
 def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
     """Return the error of a call that does not fit a limit."""
     purse, state = refusal.purse, refusal.state
-    if refusal.is_about_money:
+    if refusal.budget is BudgetName.COST:
         used, most, needed = state.cost_micros, purse.max_cost_micros or 0, refusal.needed_micros
         held, unit = state.held_micros, "millionths of a dollar"
     else:
@@ -506,23 +505,13 @@ def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
 
 
 def _limit_of(document: Document) -> SpendLimit:
-    fields = {name: value for name, value in document.body.items() if name in _FIELDS}
-    if isinstance(responders := fields.get("responders"), list):
-        fields["responders"] = cast("str", tuple(responders))
-    return SpendLimit(**cast("dict[str, str]", fields))  # type: ignore[arg-type]
+    values = {name: value for name, value in document.body.items() if name in _FIELDS}
+    if isinstance(responders := values.get("responders"), list):
+        values["responders"] = cast("str", tuple(responders))
+    return SpendLimit(**cast("dict[str, str]", values))  # type: ignore[arg-type]
 
 
-_FIELDS: Final = (
-    "name",
-    "per",
-    "max_cost_micros",
-    "max_tokens",
-    "owner",
-    "agent",
-    "timezone",
-    "at_limit",
-    "responders",
-)
+_FIELDS: Final = tuple(field.name for field in fields(SpendLimit))
 
 
 def _use(limit: SpendLimit, subject: str, now: datetime, state: PurseState) -> LimitUse:

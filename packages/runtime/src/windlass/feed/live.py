@@ -212,7 +212,7 @@ class StepDeltas:
 
         Readers at the same index share the events.
         """
-        end, last = self.base + len(self._pieces), self._last
+        end, last = self.next_index, self._last
         if last is None or last[0] != index or last[1] != end:
             first = max(index, self.base)
             last = self._last = (index, end, list(self._events(first - self.base, now())))

@@ -1,4 +1,4 @@
-"""LivePauses of readers between their looks at live deltas."""
+"""Pauses of readers between two reads of live deltas."""
 
 from asyncio import Future, ensure_future
 from collections.abc import Coroutine

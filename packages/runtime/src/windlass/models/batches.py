@@ -18,7 +18,7 @@ from windlass.models.errors import (
 )
 from windlass.models.messages import object_of
 from windlass.models.transport import Line, ModelEndpoint, ServedModel
-from windlass.ports.batches import BatchApi, BatchRequest, BatchResult, OwnBatch
+from windlass.ports.batches import BatchApi, BatchRequest, BatchResult, OwnBatch, no_answer_error
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
 from windlass_protocol import JsonObject, JsonValue
 from windlass_protocol.codec_scan import count_values
@@ -47,7 +47,7 @@ def batch_key(line: Line, path: str, model: str) -> str:
 
 
 class BatchedModel(ServedModel):
-    """Base of providers whose calls can be items of a batch; subclasses turn an answer into events."""
+    """Base of providers with batches; subclasses turn an answer into events."""
 
     def batch_api(self) -> BatchApi:
         """Return the batches of the model."""
@@ -152,7 +152,7 @@ class OpenAIBatches:
         item_id, response = str(line.get("custom_id")), line.get("response")
         if not isinstance(response, dict):
             code = object_of(line.get("error")).get("code")
-            return BatchResult(item_id, error=_no_answer_error(str(code or "no response")).info())
+            return BatchResult(item_id, error=no_answer_error(str(code or "no response")).info())
         status, body = response.get("status_code"), object_of(response.get("body"))
         if status == 200:
             return BatchResult(item_id, body)
@@ -239,7 +239,7 @@ class AnthropicBatches:
                 error = _refusal_error(400, object_of(result.get("error")), self.line.to)
                 return BatchResult(item_id, error=error.info())
             case kind:
-                return BatchResult(item_id, error=_no_answer_error(str(kind)).info())
+                return BatchResult(item_id, error=no_answer_error(str(kind)).info())
 
 
 def read_line(text: str) -> JsonObject:
@@ -262,10 +262,3 @@ def _refusal_error(status: JsonValue, body: JsonObject, to: ModelEndpoint) -> Ag
     """Return the error of an item that the provider refused; what it says of retries counts."""
     error = ResponseError(status if isinstance(status, int) else 500, body, {})
     return translate(error, to=to, now=datetime.now(UTC))
-
-
-def _no_answer_error(reason: str) -> AgentError:
-    """Return the error of an item that the provider did not get to; it costs nothing."""
-    return ModelUnavailable(
-        f"the batch ended without an answer to this call ({reason})", fault=ModelFault.TIMEOUT, is_unpaid=True
-    )

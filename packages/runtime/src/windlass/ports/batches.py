@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
+from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, ModelFault, ModelUnavailable
 from windlass_protocol import ErrorInfo, JsonObject
 from windlass_protocol.frozen import frozen
 
@@ -29,6 +29,14 @@ class BatchResult:
     item_id: str
     answer: JsonObject | None = None
     error: ErrorInfo | None = None
+
+
+def no_answer_error(reason: str | None = None) -> ModelUnavailable:
+    """Return the error of an item that the provider did not get to; it costs nothing."""
+    detail = "" if reason is None else f" ({reason})"
+    return ModelUnavailable(
+        f"the batch ended without an answer to this call{detail}", fault=ModelFault.TIMEOUT, is_unpaid=True
+    )
 
 
 @frozen

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Final, Literal, Protocol
 
 from windlass_harness.times import elapsed_ms
+from windlass_harness.views.payloads import token_count
 from windlass_protocol import (
     ErrorCode,
     ErrorKind,
@@ -132,7 +133,7 @@ class RunInfo:
     @property
     def tokens(self) -> int:
         """Input and output tokens."""
-        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+        return token_count(self.usage)
 
     @property
     def cost_micros(self) -> int:

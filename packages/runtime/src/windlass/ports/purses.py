@@ -10,6 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from windlass.ports.journal import Claim
 from windlass_harness.loop.rules import CallBounds
+from windlass_protocol import BudgetName
 from windlass_protocol.frozen import frozen
 
 PURSE: Final = "purse"
@@ -87,10 +88,11 @@ class CallRefusal:
     needed_tokens: int
 
     @property
-    def is_about_money(self) -> bool:
-        """Whether the limit in money is the one that it does not fit."""
-        micros = self.purse.available(self.state)[0]
-        return micros is not None and self.needed_micros > micros
+    def budget(self) -> BudgetName:
+        """What it does not fit: the limit in money, or the one in tokens."""
+        micros, _ = self.purse.available(self.state)
+        is_about_money = micros is not None and self.needed_micros > micros
+        return BudgetName.COST if is_about_money else BudgetName.TOKENS
 
 
 @runtime_checkable

@@ -209,7 +209,7 @@ class PostgresLink:
         return cast("Cursor", connection.execute(text, values, binary=True))
 
     def end_standstills(self) -> int:
-        """End transactions of writers whose process sends nothing; return how many there were.
+        """End transactions of writers that send nothing; return how many there were.
 
         A process that is frozen in a transaction keeps its locks, and its machine keeps its connection. What
         it has not committed is undone; it repeats that with another connection if it goes on.

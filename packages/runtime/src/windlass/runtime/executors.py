@@ -91,7 +91,7 @@ def find_provider(ports: RuntimePorts, agent_id: str, route_id: str, model_id: s
 
 
 def check_batches(package: RuntimePackage, provider: LLMProvider, *, run_id: str) -> None:
-    """Refuse a package whose model calls are to be answered in batches, and whose model has none.
+    """Refuse a package that has its model calls answered in batches, if its model has none.
 
     Raises:
         Rejected: the provider has no batches.

@@ -15,7 +15,7 @@ from windlass.errors import Rejected, check_whole, kind_of
 from windlass.feed.cursors import decode_cursor
 from windlass.ports.feed import EventStream, bad_subscription
 from windlass.ports.inbox import EVENT, FEEDBACK
-from windlass.refusals import bad_request, check_id, has_ended, misfit, no_value, not_begun
+from windlass.refusals import bad_request, check_id, late_event, misfit, no_value, not_begun
 from windlass.runtime import undo
 from windlass.runtime.requests import Request, requests_of
 from windlass.tools.deps import OutputT
@@ -286,12 +286,12 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown, or it is still queued; or the key was used with other feedback.
             Rejected: a value is not valid, or there is none.
         """
-        from windlass.catalog import feedback as rooms  # noqa: PLC0415 - slow to import
+        from windlass.catalog.feedback import data_of as feedback_data  # noqa: PLC0415 - slow to import
 
         row = await self._core.runs.row(self.run_id)
         if not row.first_seq:
             raise not_begun(row.run_id)
-        data = rooms.data_of(
+        data = feedback_data(
             row.run_id,
             thumb=thumb,
             score=score,
@@ -327,7 +327,7 @@ class RunHandle(Generic[OutputT]):
         """
         row = await self._core.runs.row(self.run_id)
         if row.status.value in RUN_ENDS.values():
-            raise has_ended(row.run_id, row.status.value)
+            raise late_event(row.run_id, row.status.value)
         try:
             value: JsonValue = from_json(to_json(data))
         except PydanticSerializationError as error:

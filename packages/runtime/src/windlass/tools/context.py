@@ -76,7 +76,7 @@ class SessionValues(Mapping[str, JsonValue]):
         self._values.pop(STEPS_KEY, None)
 
     def __getitem__(self, key: str) -> JsonValue:
-        return _copy(self._values[key])
+        return copy_json(self._values[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._values
@@ -171,13 +171,14 @@ def _check_key(key: object) -> None:
 
 def copy_of(values: JsonObject | None) -> JsonObject:
     """Return a copy of JSON values; empty for None."""
-    return {} if values is None else {key: _copy(value) for key, value in values.items()}
+    return {} if values is None else {key: copy_json(value) for key, value in values.items()}
 
 
-def _copy(value: JsonValue) -> JsonValue:
+def copy_json(value: JsonValue) -> JsonValue:
+    """Return a copy of a JSON value."""
     if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+        return {key: copy_json(item) for key, item in value.items()}
+    return [copy_json(item) for item in value] if isinstance(value, list) else value
 
 
 @sealed

@@ -73,11 +73,8 @@ def hold_call(rows: PurseRows, ask: CallAsk) -> CallGrant | CallRefusal:
         longest = min(longest, _fit(purse, state, ask))
         if longest < bounds.answer_tokens_min:
             _write_calls(rows, session_id, calls)
-            least = bounds.answer_tokens_min
-            return CallRefusal(purse, state, bounds.cost(least), bounds.prompt_tokens + least)
-    held = HeldCall(
-        [purse.name for purse in ask.purses], bounds.cost(longest), bounds.prompt_tokens + longest
-    )
+            return CallRefusal(purse, state, *bounds.amounts(bounds.answer_tokens_min))
+    held = HeldCall([purse.name for purse in ask.purses], *bounds.amounts(longest))
     _add(rows, held.purses, held=(held.micros, held.tokens))
     calls[ask.call] = held
     _write_calls(rows, session_id, calls)

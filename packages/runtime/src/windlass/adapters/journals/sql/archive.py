@@ -32,7 +32,7 @@ _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT u.hash FROM conte
 _UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = ?2, consumed_seq = 0,
     seal = ?2, body = NULL WHERE session_key = ?1 AND number = (SELECT max(number) FROM items)"""
 _OF_RUNS: Final = ", ".join(f"'{kind}'" for kind in OF_RUNS)
-_UNDOCUMENT: Final = f"""DELETE FROM documents WHERE kind IN ({_OF_RUNS}) AND name IN
+_DELETE_DOCUMENTS: Final = f"""DELETE FROM documents WHERE kind IN ({_OF_RUNS}) AND name IN
     (SELECT run_id FROM runs WHERE session_key = ?)"""
 _TABLES: Final = (
     "appends",
@@ -165,7 +165,7 @@ class ArchiveTransaction(Transaction):
         # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
         execute(_UNSEAT, (key, b""))
-        execute(_UNDOCUMENT, (key,))
+        execute(_DELETE_DOCUMENTS, (key,))
         # SQLite deletes refused starts of the session and its runs by triggers, PostgreSQL in `_forget`.
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -17,6 +18,7 @@ from windlass.models.transport import ServedModel
 from windlass.ports.documents import BATCH, BATCH_ITEM
 from windlass.ports.model import BilledRequest, LLMUsage, ModelPrice
 from windlass.prices import Tariff
+from windlass.runtime.registry import PackageChange
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
@@ -39,6 +41,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[BatchServer]:
 
 def judge(server: BatchServer, api: str = "openai") -> Agent:
     return Agent("judge", model=model_of(api, server.url), batch="within 24h", prices=PRICES)
+
+
+def plain(server: BatchServer) -> Agent:
+    """An agent with model calls that are answered at once."""
+    return Agent("judge", model=model_of("openai", server.url), prices=PRICES)
 
 
 @asynccontextmanager
@@ -182,6 +189,69 @@ def test_a_model_without_batches_is_refused_before_anything_is_written() -> None
             with pytest.raises(Rejected, match="has no batches: take a model of openai"):
                 await runtime.start_run(agent, "Say one")
             assert (await runtime.sessions.runs()).items == ()
+
+    asyncio.run(story())
+
+
+def test_a_start_without_batches_of_its_model_is_refused() -> None:
+    async def story() -> None:
+        agent = Agent("judge", model=PromptedTools(ScriptedModel(lambda _: say("one"))))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            with pytest.raises(Rejected, match="has no batches: take a model of openai"):
+                await runtime.start_run(agent, "Say one", batch="within 24h")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("package_change", list(PackageChange))
+def test_a_start_in_batches_is_known_to_the_next_process(
+    server: BatchServer, tmp_path: Path, package_change: PackageChange
+) -> None:
+    async def story() -> None:
+        server.is_answering = False
+        store = str(tmp_path / "app.db")
+        first, second = plain(server), plain(server)
+        async with AgentRuntime.open(store, agents=[first], rules=QUICK) as runtime:
+            await runtime.start_run(first, "Say one", run_id="r1", batch="within 24h")
+            await asyncio.to_thread(server.wait_for_batches, 1)
+        server.is_answering = True
+        async with AgentRuntime.open(
+            store, agents=[second], rules=QUICK, package_change=package_change
+        ) as runtime:
+            result = await runtime.handle("r1").wait()
+            events = {event.type: event.data for event in await _events(runtime, "r1")}
+        assert result.output == "one"
+        assert server.sent == ["one"]
+        assert events["run.started"]["batch"] == "within 24h"
+        assert "session.moved" not in events
+        for agent in (first, second):
+            assert isinstance(agent.first_model, ServedModel)
+            await agent.first_model.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_job_is_answered_in_batches_with_one_option(server: BatchServer) -> None:
+    async def story() -> None:
+        agent, words = plain(server), [f"word{at}" for at in range(40)]
+        async with opened(agent) as runtime:
+            tasks = {word: (agent, f"Say {word}") for word in words}
+            results = await runtime.fan_out(tasks, job_id="job", batch="within 24h")
+            assert [result.output for result in results.values()] == words
+        assert len(server.batches) == 1
+
+    asyncio.run(story())
+
+
+def test_a_run_that_continues_a_failed_one_is_answered_in_batches_too(server: BatchServer) -> None:
+    async def story() -> None:
+        agent = plain(server)
+        async with opened(agent) as runtime:
+            handle = await runtime.start_run(agent, "Say refused", batch="within 24h")
+            assert (await handle.wait()).status is RunStatus.FAILED
+            again = await handle.retry()
+            assert (await again.wait()).status is RunStatus.FAILED
+        assert server.sent == ["refused", "refused"]
 
     asyncio.run(story())
 

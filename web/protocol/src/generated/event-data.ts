@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { Json, JsonObject, open, text } from "../wire.js";
 import {
+  BatchWindow,
   ContentRef,
   Count,
   Id,
@@ -303,6 +304,8 @@ export const RunStartedData = open({
   capabilities: SessionCapabilities.optional(),
   /** Most that it may use. */
   budget: BudgetLimits.optional(),
+  /** When its model calls are answered, if its start said so. */
+  batch: BatchWindow.optional(),
   /** Goal it pursues. */
   goalId: z.string().optional(),
   /** The goal, for people. */

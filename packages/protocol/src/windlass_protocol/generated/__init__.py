@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         SSEEventType as SSEEventType,
     )
     from windlass_protocol.generated.common import (
+        BatchWindow as BatchWindow,
         CacheLoss as CacheLoss,
         CausalIds as CausalIds,
         ContentRef as ContentRef,
@@ -476,6 +477,7 @@ MODULE_OF: dict[str, str] = {
     "AuthorizationChallenge": "event_data",
     "AuthorizationCompletedData": "event_data",
     "AuthorizationRequiredData": "event_data",
+    "BatchWindow": "common",
     "BudgetExhaustedData": "event_data",
     "BudgetLimits": "policy",
     "BudgetName": "policy",

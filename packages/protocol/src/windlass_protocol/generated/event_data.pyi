@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str, Tagged
 from windlass_protocol.generated.common import (
+    BatchWindow,
     ContentRef,
     Count,
     Id,
@@ -331,6 +332,8 @@ class RunStartedData(Open):
     """What the channel of the request can do."""
     budget: Maybe[BudgetLimits] = None
     """Most that it may use."""
+    batch: Maybe[BatchWindow] = None
+    """When its model calls are answered, if its start said so."""
     goal_id: Maybe[Str] = None
     """Goal it pursues."""
     goal_description: Maybe[Str] = None

@@ -20,6 +20,7 @@ from windlass_protocol._wire import (
 )
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
 from windlass_protocol.generated.common import (
+    BatchWindow,
     CacheLoss,
     ContentRef,
     Count,
@@ -66,6 +67,8 @@ class NewSession(Closed):
     """Data of the application, kept in `run.started`."""
     budget: Maybe[BudgetLimits] = None
     """The most that the run may use."""
+    batch: Maybe[BatchWindow] = None
+    """Model calls of the run are items of batches, at a lower price; as the agent says if absent."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""
     chat_id: Maybe[Id] = None
@@ -105,6 +108,8 @@ class NewMessage(ExactlyOne, Closed):
     """Data of the application, kept in `run.started`."""
     budget: Maybe[BudgetLimits] = None
     """The most that the run may use."""
+    batch: Maybe[BatchWindow] = None
+    """Model calls of the run are items of batches, at a lower price; as the agent says if absent."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Count, Id, SourceRef, Timestamp, Usage
+from windlass_protocol.generated.common import BatchWindow, Count, Id, SourceRef, Timestamp, Usage
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
@@ -54,6 +54,8 @@ class RunRequest(Closed):
     """What the channel of the request can do; everything when absent."""
     budget: Maybe[BudgetLimits] = None
     """Most that the run may use."""
+    batch: Maybe[BatchWindow] = None
+    """Its model calls are items of batches, whatever its package says; as the package says when absent."""
     context: Maybe[tuple[Str, ...]] = None
     """Texts added before the input."""
     metadata: Maybe[JsonObject] = None
@@ -88,6 +90,8 @@ class RunWait(Open):
 
     on: Str
     """What for: input, recovery, subagent, provider, batch, timer or budget."""
+    since: Maybe[Timestamp] = None
+    """When it began to wait."""
     until: Maybe[Timestamp] = None
     """When it stops waiting."""
     reason: Maybe[Str] = None

@@ -1,6 +1,7 @@
 """Model calls in batches: many runs share one, and what becomes of an item is what becomes of its call."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -13,7 +14,13 @@ from tests.models.batch_server import OPENAI_USAGE, BatchServer, serving_batches
 
 from windlass import Agent, AgentRuntime, Budget, Rejected, tool
 from windlass.engine import batches
-from windlass.models import ModelSettings, OpenAICompatProvider, OpenAIResponsesProvider, PromptedTools
+from windlass.models import (
+    AnthropicProvider,
+    ModelSettings,
+    OpenAICompatProvider,
+    OpenAIResponsesProvider,
+    PromptedTools,
+)
 from windlass.models.transport import ServedModel
 from windlass.ports.documents import BATCH, BATCH_ITEM
 from windlass.ports.model import BilledRequest, LLMUsage, ModelPrice
@@ -307,3 +314,57 @@ def test_the_price_of_a_recorded_answer_is_that_of_the_table_or_half() -> None:
     answer: JsonObject = {"input_tokens": 1_000, "output_tokens": 100, "service_tier": "batch"}
     used = LLMUsage(1_000, 100, billed=(BilledRequest("messages", answer, "claude-sonnet-4-0"),))
     assert _cost(claude, used)[0] == 2_250
+
+
+# Lines of results as the references of the providers show them. The last one of OpenAI is from a real batch.
+_OPENAI_DOCUMENTED = """{"id": "batch_req_wnaDys", "custom_id": "request-2",
+"response": {"status_code": 200, "request_id": "req_c187b3", "body": {"id": "chatcmpl-9758Iw",
+"object": "chat.completion", "created": 1711475054, "model": "gpt-4o-mini", "choices": [{"index": 0,
+"message": {"role": "assistant", "content": "2 + 2 equals 4."}, "finish_reason": "stop"}],
+"usage": {"prompt_tokens": 24, "completion_tokens": 15, "total_tokens": 39}, "system_fingerprint": null}},
+"error": null}"""
+_OPENAI_RECORDED = """{"id": "batch_req_403hYy7nMxrxXFWXiwvoLG1q", "custom_id": "request-1", "error": null,
+"response": {"status_code": 200, "request_id": "af0bac0d82530234e09bd6b5d9fbf5cf",
+"body": {"choices": [{"finish_reason": "stop", "index": 0, "logprobs": null,
+"message": {"content": "2 + 2 equals 4.", "refusal": null, "role": "assistant"}}], "created": 1724858089,
+"id": "chatcmpl-A1Efhv97EZNQeHKSLPnTmZex20gf2", "model": "gpt-4o-mini-2024-07-18",
+"object": "chat.completion", "system_fingerprint": "fp_f33667828e", "usage": {"completion_tokens": 8,
+"prompt_tokens": 24, "total_tokens": 32}}}}"""
+_ANTHROPIC_DOCUMENTED = """{"custom_id": "my-second-request", "result": {"type": "succeeded",
+"message": {"id": "msg_014VwiXbi91y3JMjcpyGBHX5", "type": "message", "role": "assistant",
+"model": "claude-sonnet-4-5-20250929", "content": [{"type": "text",
+"text": "Hello again! It's nice to see you. How can I assist you today?"}], "stop_reason": "end_turn",
+"stop_sequence": null, "usage": {"input_tokens": 11, "output_tokens": 36}}}}"""
+
+
+@pytest.mark.parametrize(
+    ("api", "line", "answer", "parts"),
+    [
+        # Dollars of a million tokens in batches; those of Claude Sonnet 4.5 are 1.50 and 7.50.
+        ("openai", _OPENAI_DOCUMENTED, "2 + 2 equals 4.", (24 * 0.075, 15 * 0.30)),
+        ("openai", _OPENAI_RECORDED, "2 + 2 equals 4.", (24 * 0.075, 8 * 0.30)),
+        ("anthropic", _ANTHROPIC_DOCUMENTED, "Hello again!", (11 * 1.50, 36 * 7.50)),
+    ],
+    ids=["openai", "openai-recorded", "anthropic"],
+)
+def test_a_line_of_results_becomes_the_recorded_amount(
+    server: BatchServer, api: str, line: str, answer: str, parts: tuple[float, float]
+) -> None:
+    async def story() -> None:
+        server.line = json.loads(line)
+        model = (
+            OpenAICompatProvider("gpt-4o-mini", base_url=f"{server.url}/v1", api_key="key")
+            if api == "openai"
+            else AnthropicProvider("claude-sonnet-4-5", base_url=server.url, api_key="key")
+        )
+        agent = Agent("judge", model=model, batch="within 24h", prices={"*": api})
+        async with opened(agent) as runtime:
+            result = await (await runtime.start_run(agent, "Hi", run_id="r1")).wait()
+            events = {event.type: event.data for event in await _events(runtime, "r1")}
+        assert result.output is not None
+        assert result.output.startswith(answer)
+        price, usage = (cast(JsonObject, events["step.completed"][name]) for name in ("price", "usage"))
+        # Halves are rounded up.
+        assert (price["source"], usage["costMicros"]) == ("table", int(sum(parts) + 0.5))
+
+    asyncio.run(story())

@@ -27,10 +27,6 @@ export type Count = z.infer<typeof Count>;
 export const Positive = z.int().min(1).max(9007199254740991);
 export type Positive = z.infer<typeof Positive>;
 
-/** When model calls are answered as items of batches: `within 24h`. */
-export const BatchWindow = text({ says: "when model calls are answered as items of batches: `within 24h`", pattern: new RegExp("^within 24h$", "u") });
-export type BatchWindow = z.infer<typeof BatchWindow>;
-
 /** How long a value may be kept. */
 export const RetentionClass = z.enum(["ephemeral", "run_scoped", "session_scoped", "durable", "persistent", "host_policy"]);
 export type RetentionClass = z.infer<typeof RetentionClass>;

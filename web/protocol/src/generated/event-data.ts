@@ -3,7 +3,6 @@
 import { z } from "zod";
 import { Json, JsonObject, open, text } from "../wire.js";
 import {
-  BatchWindow,
   ContentRef,
   Count,
   Id,
@@ -305,7 +304,7 @@ export const RunStartedData = open({
   /** Most that it may use. */
   budget: BudgetLimits.optional(),
   /** When its model calls are answered, if its start said so. */
-  batch: BatchWindow.optional(),
+  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
   /** Goal it pursues. */
   goalId: z.string().optional(),
   /** The goal, for people. */

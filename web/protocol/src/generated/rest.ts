@@ -4,7 +4,6 @@ import { z } from "zod";
 import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
 import {
-  BatchWindow,
   CacheLoss,
   ContentRef,
   Count,
@@ -45,7 +44,7 @@ export const NewSession = z.strictObject({
   /** The most that the run may use. */
   budget: BudgetLimits.optional(),
   /** Model calls of the run are items of batches, at a lower price; as the agent says if absent. */
-  batch: BatchWindow.optional(),
+  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
   /** The goal of the run, by which runs are found and judged. */
   goal: Id.optional(),
   /** The chat of the AgentSession; the session itself if absent. */
@@ -84,7 +83,7 @@ export const NewMessage = z.strictObject({
   /** The most that the run may use. */
   budget: BudgetLimits.optional(),
   /** Model calls of the run are items of batches, at a lower price; as the agent says if absent. */
-  batch: BatchWindow.optional(),
+  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
   /** The goal of the run, by which runs are found and judged. */
   goal: Id.optional(),
 }).superRefine(exactlyOne(["message", "responses"]));

@@ -1,8 +1,8 @@
 // Generated from spec/runs.schema.json by `make gen`. Do not edit.
 /** One turn of a session, from an input to its end. */
 import { z } from "zod";
-import { Json, JsonObject, open } from "../wire.js";
-import { BatchWindow, Count, Id, SourceRef, Timestamp, Usage } from "./common.js";
+import { Json, JsonObject, open, text } from "../wire.js";
+import { Count, Id, SourceRef, Timestamp, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
 import { BudgetLimits } from "./policy.js";
@@ -39,7 +39,7 @@ export const RunRequest = z.strictObject({
   /** Most that the run may use. */
   budget: BudgetLimits.optional(),
   /** Its model calls are items of batches, whatever its package says; as the package says when absent. */
-  batch: BatchWindow.optional(),
+  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
   /** Texts added before the input. */
   context: z.array(z.string()).optional(),
   /** Free JSON of the caller. */

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         SSEEventType as SSEEventType,
     )
     from windlass_protocol.generated.common import (
-        BatchWindow as BatchWindow,
         CacheLoss as CacheLoss,
         CausalIds as CausalIds,
         ContentRef as ContentRef,
@@ -477,7 +476,6 @@ MODULE_OF: dict[str, str] = {
     "AuthorizationChallenge": "event_data",
     "AuthorizationCompletedData": "event_data",
     "AuthorizationRequiredData": "event_data",
-    "BatchWindow": "common",
     "BudgetExhaustedData": "event_data",
     "BudgetLimits": "policy",
     "BudgetName": "policy",

@@ -84,20 +84,6 @@ def _make_Positive() -> object:
     return Positive
 
 
-def _make_BatchWindow() -> object:
-    from typing import Annotated
-
-    from pydantic import StringConstraints
-
-    from windlass_protocol._wire import Str, Says
-
-    BatchWindow = Annotated[
-        Annotated[Str, StringConstraints(pattern="^within 24h$")],
-        Says("when model calls are answered as items of batches: `within 24h`"),
-    ]
-    return BatchWindow
-
-
 def _make_RetentionClass() -> object:
     from enum import StrEnum
 
@@ -433,7 +419,6 @@ __getattr__, __dir__ = _lazy_values(
         "Integer": _make_Integer,
         "Count": _make_Count,
         "Positive": _make_Positive,
-        "BatchWindow": _make_BatchWindow,
         "RetentionClass": _make_RetentionClass,
         "TrustClass": _make_TrustClass,
         "SourceKind": _make_SourceKind,

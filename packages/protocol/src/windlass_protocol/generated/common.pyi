@@ -40,12 +40,6 @@ Count = Annotated[int, Whole(0, 9007199254740991)]
 Positive = Annotated[int, Whole(1, 9007199254740991)]
 """A whole number from 1 that every language can hold."""
 
-BatchWindow = Annotated[
-    Annotated[Str, StringConstraints(pattern="^within 24h$")],
-    Says("when model calls are answered as items of batches: `within 24h`"),
-]
-"""When model calls are answered as items of batches: `within 24h`."""
-
 class RetentionClass(StrEnum):
     """How long a value may be kept."""
 

@@ -8,7 +8,6 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str, Tagged
 from windlass_protocol.generated.common import (
-    BatchWindow,
     ContentRef,
     Count,
     Id,
@@ -332,7 +331,7 @@ class RunStartedData(Open):
     """What the channel of the request can do."""
     budget: Maybe[BudgetLimits] = None
     """Most that it may use."""
-    batch: Maybe[BatchWindow] = None
+    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
     """When its model calls are answered, if its start said so."""
     goal_id: Maybe[Str] = None
     """Goal it pursues."""

@@ -13,7 +13,7 @@ def _make_NewSession() -> object:
     from pydantic import Field, StringConstraints
 
     from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
-    from windlass_protocol.generated.common import BatchWindow, Id
+    from windlass_protocol.generated.common import Id
     from windlass_protocol.generated.policy import BudgetLimits
     from windlass_protocol.generated.sessions import RunMode, UserContent
 
@@ -29,7 +29,7 @@ def _make_NewSession() -> object:
         context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[BatchWindow] = None
+        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
         goal: Maybe[Id] = None
         chat_id: Maybe[Id] = None
         current_stage: Maybe[Id] = None
@@ -46,7 +46,7 @@ def _make_NewMessage() -> object:
     from pydantic import Field, StringConstraints
 
     from windlass_protocol._wire import Closed, ExactlyOne, JsonObject, Maybe, Str
-    from windlass_protocol.generated.common import BatchWindow, Id
+    from windlass_protocol.generated.common import Id
     from windlass_protocol.generated.input import InputResponse
     from windlass_protocol.generated.policy import BudgetLimits
     from windlass_protocol.generated.sessions import RunMode, UserContent
@@ -68,7 +68,7 @@ def _make_NewMessage() -> object:
         context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[BatchWindow] = None
+        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
         goal: Maybe[Id] = None
 
     return NewMessage

@@ -20,7 +20,6 @@ from windlass_protocol._wire import (
 )
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
 from windlass_protocol.generated.common import (
-    BatchWindow,
     CacheLoss,
     ContentRef,
     Count,
@@ -67,7 +66,7 @@ class NewSession(Closed):
     """Data of the application, kept in `run.started`."""
     budget: Maybe[BudgetLimits] = None
     """The most that the run may use."""
-    batch: Maybe[BatchWindow] = None
+    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
     """Model calls of the run are items of batches, at a lower price; as the agent says if absent."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""
@@ -108,7 +107,7 @@ class NewMessage(ExactlyOne, Closed):
     """Data of the application, kept in `run.started`."""
     budget: Maybe[BudgetLimits] = None
     """The most that the run may use."""
-    batch: Maybe[BatchWindow] = None
+    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
     """Model calls of the run are items of batches, at a lower price; as the agent says if absent."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""

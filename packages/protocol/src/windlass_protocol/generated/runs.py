@@ -28,8 +28,12 @@ def _make_RunStatus() -> object:
 
 
 def _make_RunRequest() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
     from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
-    from windlass_protocol.generated.common import BatchWindow, Id, SourceRef
+    from windlass_protocol.generated.common import Id, SourceRef
     from windlass_protocol.generated.output import OutputContract
     from windlass_protocol.generated.policy import BudgetLimits
     from windlass_protocol.generated.sessions import RunMode, SessionCapabilities, UserContent
@@ -51,7 +55,7 @@ def _make_RunRequest() -> object:
         mode: Maybe[RunMode] = None
         capabilities: Maybe[SessionCapabilities] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[BatchWindow] = None
+        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
         context: Maybe[tuple[Str, ...]] = None
         metadata: Maybe[JsonObject] = None
         goal_id: Maybe[Str] = None

@@ -2,12 +2,12 @@
 """One turn of a session, from an input to its end."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import BatchWindow, Count, Id, SourceRef, Timestamp, Usage
+from windlass_protocol.generated.common import Count, Id, SourceRef, Timestamp, Usage
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
@@ -54,7 +54,7 @@ class RunRequest(Closed):
     """What the channel of the request can do; everything when absent."""
     budget: Maybe[BudgetLimits] = None
     """Most that the run may use."""
-    batch: Maybe[BatchWindow] = None
+    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
     """Its model calls are items of batches, whatever its package says; as the package says when absent."""
     context: Maybe[tuple[Str, ...]] = None
     """Texts added before the input."""

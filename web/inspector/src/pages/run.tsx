@@ -106,7 +106,9 @@ function State({ info: { run, row } }: { readonly info: RunInfo }): ReactNode {
   return (
     <>
       <RunStatus run={{ status, waitsOn: isOver(status) ? undefined : row?.waitsOn }} />
-      {waiting?.since !== undefined && <span className="text-xs text-agent-muted">since {formatWhen(waiting.since)}</span>}
+      {waiting?.since !== undefined && (
+        <span className="text-xs text-agent-muted">since {formatWhen(waiting.since)}</span>
+      )}
       <Crashes count={row?.crashes ?? 0} />
       {origin !== undefined && (
         <span className="text-xs text-agent-muted">

@@ -197,13 +197,6 @@ def test_a_base_exception_of_a_hook_is_a_hook_failure() -> None:
 
 
 def test_arguments_that_grow_when_they_are_masked_are_not_asked_about() -> None:
-    @tool(mode="destructive")
-    async def login(data: dict[str, Any]) -> str:
-        """Log in."""
-        return "in"
-
-    result, _, _ = played(calling(login, {"data": {"password": ["a"] * 90_000}}))
-    assert result.status == "failed"
     shown: list[JsonValue] = ["[redacted]"] * 90_000
     assert approval_prompt("login", {"password": shown}, reason="Why.") is None
 

@@ -541,7 +541,7 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
 /** What is left of the limits for people and teams. */
 export const limitsQuery = queryOptions({
   queryKey: ["limits"],
-  queryFn: ({ signal }) => client.limits.list({}, { signal }),
+  queryFn: ({ signal }) => client.limits.list({ limit: 50 }, { signal }),
   refetchInterval: SLOW_MS,
   placeholderData: keepPreviousData,
 });

@@ -626,6 +626,7 @@ function Limits(): ReactNode {
             </span>
           </li>
         ))}
+        {data?.next === undefined ? null : <li className={ROW}>windlass limits list shows the others.</li>}
       </ul>
     </Panel>
   );

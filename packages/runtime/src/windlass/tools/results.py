@@ -78,6 +78,8 @@ class Weight(NamedTuple):
 
 def weigh(value: object) -> Weight:
     """Weigh the result of a tool: nearly all are plain JSON, and light."""
+    if isinstance(value, _CONTAINERS) and len(cast(_Container, value)) > LIGHT_VALUES_MAX:
+        return Weight(is_light=False, is_json=False)
     try:
         is_json = type(value) is not str and is_sendable(value, _LIGHT_LIMITS)
     except Exception:  # noqa: BLE001 - host code of the value

@@ -176,8 +176,9 @@ class Effects:
         limits = () if shared is None else shared.period_limits(run.owner, run.agent_id)
         is_priced = run.budget is not None and run.budget.max_cost_micros is not None
         is_priced |= any(limit.max_cost_micros is not None for limit in limits)
-        can_ask = self._context.shared.is_attended and run.can_ask
-        run_limit = None if shared is None else shared.run_limit(run, can_ask=can_ask)
+        run_limit = None
+        if shared is not None:
+            run_limit = shared.run_limit(run, can_ask=self._context.shared.is_attended and run.can_ask)
         if not is_priced and not limits and run_limit is None:
             return rules
         if is_priced:

@@ -10,7 +10,8 @@ from tests.cli.commands import run_here
 
 from windlass import Agent, AgentRuntime, LLMUsage, tool
 from windlass.parts import ModelPrice
-from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.ports.model import ModelFault, ModelUnavailable
+from windlass.testing import Answer, ScriptedModel, by_history, call, say
 
 
 @tool(mode="read")
@@ -49,6 +50,10 @@ def run_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asyncio.run(story())
 
 
+def refuse(_: object) -> Answer:
+    raise ModelUnavailable("it is away", fault=ModelFault.AUTH)
+
+
 # One answer: 500 fresh tokens at 100 millionths, 500 cached at 10, 100 of output at 1,000.
 ANSWER = 500 * 100 + 500 * 10 + 100 * 1_000
 RUN = 3 * ANSWER
@@ -72,6 +77,26 @@ def test_costs_are_split_by_what_is_asked_for(capsys: pytest.CaptureFixture[str]
     assert rows(capsys, "--by", "day")[1][1:] == three
     assert rows(capsys, "--by", "user", "--agent", "other")[1:] == [["ann", *one]]
     assert rows(capsys, "--since", "1h")[1:] == [["clerk", *two], ["other", *one]]
+
+
+def test_what_a_fallback_answered_is_a_cost_of_the_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def story() -> None:
+        away = ScriptedModel(refuse, model_id="away")
+        other = ScriptedModel([say("Done.", usage=LLMUsage(1_000, 100))], model_id="other")
+        agent = Agent("clerk", model=[away, other], prices={"*": ModelPrice(100, 1_000)})
+        async with AgentRuntime.open("app.db", agents=[agent]) as runtime:
+            handle = await runtime.start_run(agent, "Look.", run_id="r1")
+            assert (await handle.wait()).output == "Done."
+
+    asyncio.run(story())
+    assert rows(capsys, "--by", "model")[1:] == [["scripted/other", "1", "1000", "0.0", "100", "0.2"]]
+    shown = run_here(capsys, "--store", "app.db", "runs", "show", "r1").out
+    assert "model scripted/other: 1,000/100 tokens" in shown
+    assert "model away" not in shown
 
 
 @pytest.mark.usefixtures("run_ids")

@@ -3,15 +3,17 @@
 import asyncio
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import pytest
 from tests.cli.commands import Typed, run_here
 
-from windlass import AgentRuntime, Rejected
+from windlass import Agent, AgentRuntime, Rejected
 from windlass.agent.loading import load_agents
 from windlass.demo import agent as demo
+from windlass.testing import ScriptedModel, say
 from windlass_cli.output import show_table, standard_terminal
 from windlass_server import Tenants
 
@@ -567,6 +569,27 @@ def test_a_run_that_waits_for_its_provider_says_so(
     assert "waiting for provider until" in shown.out
     assert "busy" in shown.err
     assert lines(capsys, "runs", "show", "r1")[0]["run"]["waiting"]["on"] == "provider"  # pyright: ignore[reportIndexIssue]
+
+
+def test_a_run_that_waits_for_a_batch_says_since_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def park() -> None:
+        agent = Agent("clerk", model=ScriptedModel(lambda _: say("Done.")))
+        (tmp_path / "windlass-data").mkdir()
+        async with AgentRuntime.open(tmp_path / "windlass-data" / "local.db", agents=[agent]) as runtime:
+            handle = await runtime.start_run(agent, "go", run_id="r1", batch="within 24h")
+            async for event in handle.events():
+                if event.type == "run.waiting":
+                    break
+
+    asyncio.run(park())
+    assert re.search(
+        r"waiting for batch since \d\d-\d\d \d\d:\d\d:\d\d", run_here(capsys, "runs", "show", "r1").out
+    )
+    run = cast("dict[str, Row]", lines(capsys, "runs", "show", "r1")[0]["run"])
+    assert run["waiting"]["on"] == "batch"
+    assert datetime.fromisoformat(str(run["waiting"]["since"])) <= datetime.now(UTC)
 
 
 FAILING_CALLS = """

@@ -56,6 +56,8 @@ class BatchServer:
         """Each request: its method and path."""
         self.faults: dict[str, list[Fault]] = {}
         """Faults of the next requests to a path with this end, by method and path."""
+        self.line: Json | None = None
+        """A line of results that answers each item, under the id of the item."""
         self.is_answering = True
         """Whether batches end; otherwise they are at work for ever."""
         self.page = 100
@@ -194,7 +196,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return _openai_batch(batch)
             case ["GET", "v1", "files", file_id, "content"]:
                 kind, _, batch_id = file_id.partition("-")
-                rows = [_openai_row(*request) for request in reversed(state.batch(batch_id).requests)]
+                rows = [
+                    _openai_row(*request) if state.line is None else {**state.line, "custom_id": request[0]}
+                    for request in reversed(state.batch(batch_id).requests)
+                ]
                 is_output = kind == "output"
                 return [row for row in rows if (row["error"] is None) == is_output]
             case ["POST", "v1", "messages", "batches"]:
@@ -220,7 +225,12 @@ class _Handler(BaseHTTPRequestHandler):
                 batch = state.batch(batch_id)
                 return self._anthropic_batch(batch)
             case ["GET", "v1", "messages", "batches", batch_id, "results"]:
-                return [_anthropic_row(*request) for request in reversed(state.batch(batch_id).requests)]
+                return [
+                    _anthropic_row(*request)
+                    if state.line is None
+                    else {**state.line, "custom_id": request[0]}
+                    for request in reversed(state.batch(batch_id).requests)
+                ]
             case _:
                 raise AssertionError(f"{method} {path}")
 

@@ -1,9 +1,11 @@
 """Model calls in batches: many runs share one, and what becomes of an item is what becomes of its call."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -12,11 +14,18 @@ from tests.models.batch_server import OPENAI_USAGE, BatchServer, serving_batches
 
 from windlass import Agent, AgentRuntime, Budget, Rejected, tool
 from windlass.engine import batches
-from windlass.models import ModelSettings, OpenAICompatProvider, OpenAIResponsesProvider, PromptedTools
+from windlass.models import (
+    AnthropicProvider,
+    ModelSettings,
+    OpenAICompatProvider,
+    OpenAIResponsesProvider,
+    PromptedTools,
+)
 from windlass.models.transport import ServedModel
 from windlass.ports.documents import BATCH, BATCH_ITEM
 from windlass.ports.model import BilledRequest, LLMUsage, ModelPrice
 from windlass.prices import Tariff
+from windlass.runtime.registry import PackageChange
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
@@ -39,6 +48,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[BatchServer]:
 
 def judge(server: BatchServer, api: str = "openai") -> Agent:
     return Agent("judge", model=model_of(api, server.url), batch="within 24h", prices=PRICES)
+
+
+def plain(server: BatchServer) -> Agent:
+    """An agent with model calls that are answered at once."""
+    return Agent("judge", model=model_of("openai", server.url), prices=PRICES)
 
 
 @asynccontextmanager
@@ -186,6 +200,69 @@ def test_a_model_without_batches_is_refused_before_anything_is_written() -> None
     asyncio.run(story())
 
 
+def test_a_start_without_batches_of_its_model_is_refused() -> None:
+    async def story() -> None:
+        agent = Agent("judge", model=PromptedTools(ScriptedModel(lambda _: say("one"))))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            with pytest.raises(Rejected, match="has no batches: take a model of openai"):
+                await runtime.start_run(agent, "Say one", batch="within 24h")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("package_change", list(PackageChange))
+def test_a_start_in_batches_is_known_to_the_next_process(
+    server: BatchServer, tmp_path: Path, package_change: PackageChange
+) -> None:
+    async def story() -> None:
+        server.is_answering = False
+        store = str(tmp_path / "app.db")
+        first, second = plain(server), plain(server)
+        async with AgentRuntime.open(store, agents=[first], rules=QUICK) as runtime:
+            await runtime.start_run(first, "Say one", run_id="r1", batch="within 24h")
+            await asyncio.to_thread(server.wait_for_batches, 1)
+        server.is_answering = True
+        async with AgentRuntime.open(
+            store, agents=[second], rules=QUICK, package_change=package_change
+        ) as runtime:
+            result = await runtime.handle("r1").wait()
+            events = {event.type: event.data for event in await _events(runtime, "r1")}
+        assert result.output == "one"
+        assert server.sent == ["one"]
+        assert events["run.started"]["batch"] == "within 24h"
+        assert "session.moved" not in events
+        for agent in (first, second):
+            assert isinstance(agent.first_model, ServedModel)
+            await agent.first_model.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_job_is_answered_in_batches_with_one_option(server: BatchServer) -> None:
+    async def story() -> None:
+        agent, words = plain(server), [f"word{at}" for at in range(40)]
+        async with opened(agent) as runtime:
+            tasks = {word: (agent, f"Say {word}") for word in words}
+            results = await runtime.fan_out(tasks, job_id="job", batch="within 24h")
+            assert [result.output for result in results.values()] == words
+        assert len(server.batches) == 1
+
+    asyncio.run(story())
+
+
+def test_a_run_that_continues_a_failed_one_is_answered_in_batches_too(server: BatchServer) -> None:
+    async def story() -> None:
+        agent = plain(server)
+        async with opened(agent) as runtime:
+            handle = await runtime.start_run(agent, "Say refused", batch="within 24h")
+            assert (await handle.wait()).status is RunStatus.FAILED
+            again = await handle.retry()
+            assert (await again.wait()).status is RunStatus.FAILED
+        assert server.sent == ["refused", "refused"]
+
+    asyncio.run(story())
+
+
 def test_another_window_is_refused() -> None:
     with pytest.raises(Rejected, match='batch must be "within 24h"'):
         Agent("judge", model="openai/gpt-4o", batch="soon")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
@@ -237,3 +314,57 @@ def test_the_price_of_a_recorded_answer_is_that_of_the_table_or_half() -> None:
     answer: JsonObject = {"input_tokens": 1_000, "output_tokens": 100, "service_tier": "batch"}
     used = LLMUsage(1_000, 100, billed=(BilledRequest("messages", answer, "claude-sonnet-4-0"),))
     assert _cost(claude, used)[0] == 2_250
+
+
+# Lines of results as the references of the providers show them. The last one of OpenAI is from a real batch.
+_OPENAI_DOCUMENTED = """{"id": "batch_req_wnaDys", "custom_id": "request-2",
+"response": {"status_code": 200, "request_id": "req_c187b3", "body": {"id": "chatcmpl-9758Iw",
+"object": "chat.completion", "created": 1711475054, "model": "gpt-4o-mini", "choices": [{"index": 0,
+"message": {"role": "assistant", "content": "2 + 2 equals 4."}, "finish_reason": "stop"}],
+"usage": {"prompt_tokens": 24, "completion_tokens": 15, "total_tokens": 39}, "system_fingerprint": null}},
+"error": null}"""
+_OPENAI_RECORDED = """{"id": "batch_req_403hYy7nMxrxXFWXiwvoLG1q", "custom_id": "request-1", "error": null,
+"response": {"status_code": 200, "request_id": "af0bac0d82530234e09bd6b5d9fbf5cf",
+"body": {"choices": [{"finish_reason": "stop", "index": 0, "logprobs": null,
+"message": {"content": "2 + 2 equals 4.", "refusal": null, "role": "assistant"}}], "created": 1724858089,
+"id": "chatcmpl-A1Efhv97EZNQeHKSLPnTmZex20gf2", "model": "gpt-4o-mini-2024-07-18",
+"object": "chat.completion", "system_fingerprint": "fp_f33667828e", "usage": {"completion_tokens": 8,
+"prompt_tokens": 24, "total_tokens": 32}}}}"""
+_ANTHROPIC_DOCUMENTED = """{"custom_id": "my-second-request", "result": {"type": "succeeded",
+"message": {"id": "msg_014VwiXbi91y3JMjcpyGBHX5", "type": "message", "role": "assistant",
+"model": "claude-sonnet-4-5-20250929", "content": [{"type": "text",
+"text": "Hello again! It's nice to see you. How can I assist you today?"}], "stop_reason": "end_turn",
+"stop_sequence": null, "usage": {"input_tokens": 11, "output_tokens": 36}}}}"""
+
+
+@pytest.mark.parametrize(
+    ("api", "line", "answer", "parts"),
+    [
+        # Dollars of a million tokens in batches; those of Claude Sonnet 4.5 are 1.50 and 7.50.
+        ("openai", _OPENAI_DOCUMENTED, "2 + 2 equals 4.", (24 * 0.075, 15 * 0.30)),
+        ("openai", _OPENAI_RECORDED, "2 + 2 equals 4.", (24 * 0.075, 8 * 0.30)),
+        ("anthropic", _ANTHROPIC_DOCUMENTED, "Hello again!", (11 * 1.50, 36 * 7.50)),
+    ],
+    ids=["openai", "openai-recorded", "anthropic"],
+)
+def test_a_line_of_results_becomes_the_recorded_amount(
+    server: BatchServer, api: str, line: str, answer: str, parts: tuple[float, float]
+) -> None:
+    async def story() -> None:
+        server.line = json.loads(line)
+        model = (
+            OpenAICompatProvider("gpt-4o-mini", base_url=f"{server.url}/v1", api_key="key")
+            if api == "openai"
+            else AnthropicProvider("claude-sonnet-4-5", base_url=server.url, api_key="key")
+        )
+        agent = Agent("judge", model=model, batch="within 24h", prices={"*": api})
+        async with opened(agent) as runtime:
+            result = await (await runtime.start_run(agent, "Hi", run_id="r1")).wait()
+            events = {event.type: event.data for event in await _events(runtime, "r1")}
+        assert result.output is not None
+        assert result.output.startswith(answer)
+        price, usage = (cast(JsonObject, events["step.completed"][name]) for name in ("price", "usage"))
+        # Halves are rounded up.
+        assert (price["source"], usage["costMicros"]) == ("table", int(sum(parts) + 0.5))
+
+    asyncio.run(story())

@@ -87,7 +87,7 @@ MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
         lambda: memory().start_run("shop", "pay", sesion_id="trip", runid="bill-1"),
         "start_run: unknown option runid, sesion_id; it takes session_id, run_id, turn_id, mode, "
-        "capabilities, budget, output, context, metadata, source, owner, goal_id, goal_description; "
+        "capabilities, budget, batch, output, context, metadata, source, owner, goal_id, goal_description; "
         "did you mean run_id, session_id?",
     ),
     "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
@@ -285,6 +285,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "mode": ("foo", "start_run: mode is not valid"),
     "capabilities": (5, "start_run: capabilities is not valid"),
     "budget": (5, "must be a Budget, such as"),
+    "batch": ("soon", "start_run: batch is not valid"),
     "output": (5, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
     "context": ("abc", "start_run: context is not valid"),
     "metadata": ({"a": object()}, "start_run: metadata is not valid"),

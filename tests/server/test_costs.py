@@ -8,7 +8,7 @@ import pytest
 from tests.models import wire
 from tests.models.test_prices import events
 from tests.runtime.test_money import CACHED, CHAT, CLAUDE, CONVERSE, GEMINI, RESPONSE, SONNET
-from tests.server.rig import ended, run, serving
+from tests.server.rig import ended, run, serving, waiting
 
 from windlass import Agent, LLMUsage, tool
 from windlass.catalog import reading
@@ -52,6 +52,25 @@ def test_the_stream_of_a_provider_becomes_the_cost_that_the_inspector_shows(
                 stats = (await client.get("/stats")).json()
                 assert stats["total"]["costMicros"] == micros
             await provider.aclose()
+
+    run(main())
+
+
+def test_a_start_in_batches_says_since_when_its_run_waits(tmp_path: Path) -> None:
+    agent = Agent("clerk", model=ScriptedModel([say("Done.")]))
+
+    async def main() -> None:
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            refused = await client.post("/sessions", json={"message": "Hi", "batch": "soon"})
+            assert (refused.status_code, "batch" in refused.text) == (422, True)
+            begun = (await client.post("/sessions", json={"message": "Hi", "batch": "within 24h"})).json()
+            info = await waiting(client, begun["runId"])
+            assert info["run"]["waiting"]["on"] == "batch"
+            assert info["run"]["waiting"]["since"] >= info["row"]["startedAt"]
+            opened = (await client.post("/sessions", json={})).json()
+            message = {"message": "Hi", "batch": "within 24h"}
+            begun = (await client.post(f"/sessions/{opened['sessionId']}/messages", json=message)).json()
+            assert (await waiting(client, begun["runId"]))["run"]["waiting"]["on"] == "batch"
 
     run(main())
 

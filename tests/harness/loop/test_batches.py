@@ -34,7 +34,10 @@ def test_a_call_in_a_batch_parks_its_run_without_a_timer() -> None:
     assert session.plan().is_empty
     assert session.plan().wake_at_ms is None
     run = fold_runs(session.records).runs["r1"]
-    assert (run.status, run.waiting) == ("waiting", RunWait(on="batch", reason=REASON))
+    assert (run.status, run.waiting) == (
+        "waiting",
+        RunWait(on="batch", since=session.records[-1].at, reason=REASON),
+    )
     assert session.tell(SessionReleased()) == [], "the call is under way at the provider"
 
 

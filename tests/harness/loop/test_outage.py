@@ -108,7 +108,7 @@ def test_a_long_pause_is_a_wait_with_its_reason() -> None:
     run = fold_runs(session.records).runs["r1"]
     assert (run.status, run.waiting) == (
         "waiting",
-        RunWait(on="provider", until=until.at, reason="it broke"),
+        RunWait(on="provider", since=moment(session.ms).at, until=until.at, reason="it broke"),
     )
 
 

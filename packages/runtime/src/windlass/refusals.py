@@ -163,10 +163,11 @@ def missing_price(
 
 
 def no_batches(agent_id: str, route_id: str, run_id: str) -> Rejected:
-    """Return the error for an agent with batches at a provider that has none."""
+    """Return the error for model calls in batches whose provider has none."""
     return bad_setup(
-        f'agent {printable(agent_id, NAME_SHOWN_CHARS_MAX)} has batch="within 24h", and its provider '
-        f"{printable(route_id, NAME_SHOWN_CHARS_MAX)} has no batches: take a model of openai, "
+        f"agent {printable(agent_id, NAME_SHOWN_CHARS_MAX)} or the start of its run has "
+        f'batch="within 24h", and its provider {printable(route_id, NAME_SHOWN_CHARS_MAX)} '
+        "has no batches: take a model of openai, "
         "openai-responses or anthropic, or leave batch out",
         run_id,
     )

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import field, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Final, Self, TypeVar, Unpack
+from typing import Annotated, Final, Self, TypeVar, Unpack, cast
 
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from windlass import Conflict, Denied, Event, Rejected, RunHandle
-from windlass.agent.agent import output_contract
+from windlass.agent.agent import BatchWindow, output_contract
 from windlass.catalog import (
     OpenRequest,
     Page,
@@ -629,6 +629,7 @@ async def start(
         "session_id": session_id,
         "run_id": run_id,
         "mode": wishes.mode,
+        "batch": cast("BatchWindow | None", wishes.batch),  # the wire has no other
         "output": _contract(caller, agent_id, wishes.output_schema),
         "context": wishes.context,
         "metadata": await _metadata(caller, session_id, wishes),

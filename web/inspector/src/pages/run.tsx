@@ -102,10 +102,13 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
 
 /** Where a run is, the crashes that it survived, and of a playground run, what it runs again. */
 function State({ info: { run, row } }: { readonly info: RunInfo }): ReactNode {
-  const { status, playground: origin } = run;
+  const { status, playground: origin, waiting } = run;
   return (
     <>
       <RunStatus run={{ status, waitsOn: isOver(status) ? undefined : row?.waitsOn }} />
+      {waiting?.since !== undefined && (
+        <span className="text-xs text-agent-muted">since {formatWhen(waiting.since)}</span>
+      )}
       <Crashes count={row?.crashes ?? 0} />
       {origin !== undefined && (
         <span className="text-xs text-agent-muted">

@@ -303,6 +303,8 @@ export const RunStartedData = open({
   capabilities: SessionCapabilities.optional(),
   /** Most that it may use. */
   budget: BudgetLimits.optional(),
+  /** When its model calls are answered, if its start said so. */
+  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
   /** Goal it pursues. */
   goalId: z.string().optional(),
   /** The goal, for people. */

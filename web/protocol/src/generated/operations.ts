@@ -540,8 +540,9 @@ export class RunsOperations {
    * Return counts, durations and cost of your runs.
    *
    * The default is the last day in hours. Runs of subagents count as part of the run that they work for,
-   * unless `agent` names the subagent. `split` adds the eight groups with the most runs; durations of a model
-   * that several versions use are left out. `split=tool` adds the calls of the eight tools with the most.
+   * unless `agent` names the subagent. `split` adds the eight groups with the most runs. A run counts for the
+   * first model of its version, also if a fallback model answered; durations of a model that several versions
+   * use are left out. `split=tool` adds the calls of the eight tools with the most.
    */
   stats(query: RunsStatsQuery = {}, options?: RequestOptions): Promise<wire.Stats> {
     return this.requests.ask(wire.Stats, { method: "GET", path: "/v1/stats", query }, options);

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from windlass_harness.views.costs import RunCosts
 
 RUNS_MAX: Final = 10_000
-"""The newest runs that costs by tool are computed from: their records are read."""
+"""The newest runs that costs by tool and by model are computed from: their records are read."""
 DAY_S: Final = 86_400
 _MICROS: Final = 1_000_000
 _SPAN: Final = re.compile(r"(\d{1,5})([hd])")
@@ -60,7 +61,7 @@ def costs(
     """Show what runs cost that started in a time, by user, agent, model, version, day (UTC) or tool.
 
     What subagents cost is part of the run that they work for, unless --agent names them. The cost of a tool
-    is that of its results in later prompts.
+    is that of its results in later prompts; that of a model is what its own calls cost.
 
     Example: windlass costs --by user --since 30d --csv
     """
@@ -71,7 +72,9 @@ def costs(
         begin, end = _moment(since, now), now if until is None else _moment(until, now)
         async with command.reading() as runtime:
             if by is By.TOOL:
-                header, rows = _TOOL_HEADER, await _by_tool(runtime, begin, end, agent)
+                header, rows = _TOOL_HEADER, await _by_tool(_read_costs(runtime, begin, end, agent))
+            elif by is By.MODEL:
+                header, rows = _RUN_HEADER, await _by_model(_read_costs(runtime, begin, end, agent))
             else:
                 header, rows = _RUN_HEADER, await _by_run(runtime, by, begin, end, agent)
             if agent and not rows and not (await runtime.sessions.runs(agent_id=agent, limit=1)).items:
@@ -122,26 +125,21 @@ Row = tuple[str | int | float, ...]
 async def _by_run(
     runtime: "AgentRuntime", by: By, begin: datetime, end: datetime, agent: str | None
 ) -> list[Row]:
-    from windlass.catalog.stats import BUCKET_S_MAX, by_model  # noqa: PLC0415 - slow to import
+    from windlass.catalog.stats import BUCKET_S_MAX  # noqa: PLC0415 - slow to import
 
     if by is By.DAY:
         begin = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    split = {By.USER: "owner", By.AGENT: "agent", By.MODEL: "version", By.VERSION: "version"}.get(by)
+    split = {By.USER: "owner", By.AGENT: "agent", By.VERSION: "version"}.get(by)
     # As few intervals as possible, unless days are asked for.
     width_s = DAY_S if by is By.DAY else BUCKET_S_MAX
-    stats = await runtime.sessions.stats(begin, end, bucket_s=width_s, agent_id=agent, split=split)  # pyright: ignore[reportArgumentType] - one of the four
+    stats = await runtime.sessions.stats(begin, end, bucket_s=width_s, agent_id=agent, split=split)  # pyright: ignore[reportArgumentType] - one of the three
     if by is By.DAY:
         return [_numbers(bucket.at[:10], bucket) for bucket in stats.buckets if bucket.runs]
-    groups = stats.groups
-    if by is By.MODEL:
-        content = runtime.core.ports.content
-        assert content is not None, "it was opened with one"
-        groups = await by_model(groups, content)
-    most = sorted(groups, key=lambda group: (-group.total.cost_micros, group.name))
+    most = sorted(stats.groups, key=lambda group: (-group.total.cost_micros, group.name))
     return [_numbers(group.name or NO_VALUE, group.total) for group in most]
 
 
-def _numbers(name: str, numbers: "RunNumbers") -> Row:
+def _numbers(name: str, numbers: "RunNumbers | _ModelNumbers") -> Row:
     share = numbers.cache_read_tokens / numbers.input_tokens if numbers.input_tokens else 0.0
     return (
         name,
@@ -153,17 +151,52 @@ def _numbers(name: str, numbers: "RunNumbers") -> Row:
     )
 
 
-async def _by_tool(runtime: "AgentRuntime", begin: datetime, end: datetime, agent: str | None) -> list[Row]:
-    from windlass_harness.views.costs import RunCosts, fold_session_costs  # noqa: PLC0415 - slow to import
+@dataclass
+class _ModelNumbers:
+    """What the calls of a model used in all runs."""
 
-    total = RunCosts()
+    runs: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cost_micros: int = 0
+
+
+async def _by_model(runs: AsyncIterator["RunCosts"]) -> list[Row]:
+    models: dict[str, _ModelNumbers] = {}
+    async for costs_of_run in runs:
+        for name, usage in costs_of_run.models.items():
+            numbers = models.setdefault(name, _ModelNumbers())
+            numbers.runs += 1
+            numbers.input_tokens += usage.input_tokens or 0
+            numbers.output_tokens += usage.output_tokens or 0
+            numbers.cache_read_tokens += usage.cache_read_tokens or 0
+            numbers.cost_micros += usage.cost_micros or 0
+    most = sorted(models.items(), key=lambda item: (-item[1].cost_micros, item[0]))
+    return [_numbers(name, numbers) for name, numbers in most]
+
+
+async def _read_costs(
+    runtime: "AgentRuntime", begin: datetime, end: datetime, agent: str | None
+) -> AsyncIterator["RunCosts"]:
+    """Yield the costs of each run, from its records."""
+    from windlass_harness.views.costs import fold_session_costs  # noqa: PLC0415 - slow to import
+
     run_ids: dict[str, set[str]] = {}
     async for run_id, session_id in _runs(runtime, begin, end, agent):
         run_ids.setdefault(session_id, set()).add(run_id)
     for session_id, chosen_ids in run_ids.items():
         costs_by_run = fold_session_costs([item async for item in _items(runtime, session_id)])
         for run_id in chosen_ids & costs_by_run.keys():
-            total.add(costs_by_run[run_id])
+            yield costs_by_run[run_id]
+
+
+async def _by_tool(runs: AsyncIterator["RunCosts"]) -> list[Row]:
+    from windlass_harness.views.costs import RunCosts  # noqa: PLC0415 - slow to import
+
+    total = RunCosts()
+    async for costs_of_run in runs:
+        total.add(costs_of_run)
     most = sorted(total.tools.items(), key=lambda item: (-item[1].cost_micros, item[0]))
     return [
         (name, tool.calls, tool.result_tokens, tool.prompt_tokens, tool.cost_micros / _MICROS)

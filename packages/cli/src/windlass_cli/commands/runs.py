@@ -209,7 +209,8 @@ def _status(status: "RunStatus", wait: "RunWait | None") -> str:
     """Return the status of a run, with what it waits for."""
     if wait is None:
         return status.value
-    return f"{status.value} for {wait.on}{_until(wait)}"
+    since = "" if wait.since is None or wait.until is not None else f" since {when(wait.since)}"
+    return f"{status.value} for {wait.on}{since}{_until(wait)}"
 
 
 def _until(wait: "RunWait | None") -> str:

@@ -334,10 +334,10 @@ def advance_run(run: RunState, record: Record) -> RunState:
 
 
 @_CHANGES.on(records.RunWaiting)
-def _wait(run: RunState, _: Record, body: records.RunWaiting) -> RunState:
+def _wait(run: RunState, record: Record, body: records.RunWaiting) -> RunState:
     if run.is_cancel_requested:
         return run
-    wait = RunWait(on=body.on, until=body.until, reason=body.reason)
+    wait = RunWait(on=body.on, since=record.at, until=body.until, reason=body.reason)
     return replace(run, status=RunStatus.WAITING, waiting=wait)
 
 

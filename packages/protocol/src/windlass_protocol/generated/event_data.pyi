@@ -331,6 +331,8 @@ class RunStartedData(Open):
     """What the channel of the request can do."""
     budget: Maybe[BudgetLimits] = None
     """Most that it may use."""
+    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
+    """When its model calls are answered, if its start said so."""
     goal_id: Maybe[Str] = None
     """Goal it pursues."""
     goal_description: Maybe[Str] = None

@@ -377,6 +377,8 @@ class RunStarted(Body, frozen=True, kw_only=True):
     """What the channel of the request can do."""
     budget: BudgetLimits | None = None
     """Most that it may use."""
+    batch: str | None = None
+    """When its model calls are answered, if its start said so."""
     goal_id: str | None = None
     """Goal it pursues."""
     goal_description: str | None = None

@@ -29,6 +29,7 @@ def _make_NewSession() -> object:
         context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
+        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
         goal: Maybe[Id] = None
         chat_id: Maybe[Id] = None
         current_stage: Maybe[Id] = None
@@ -67,6 +68,7 @@ def _make_NewMessage() -> object:
         context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
+        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
         goal: Maybe[Id] = None
 
     return NewMessage

@@ -28,6 +28,10 @@ def _make_RunStatus() -> object:
 
 
 def _make_RunRequest() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
     from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
     from windlass_protocol.generated.common import Id, SourceRef
     from windlass_protocol.generated.output import OutputContract
@@ -51,6 +55,7 @@ def _make_RunRequest() -> object:
         mode: Maybe[RunMode] = None
         capabilities: Maybe[SessionCapabilities] = None
         budget: Maybe[BudgetLimits] = None
+        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
         context: Maybe[tuple[Str, ...]] = None
         metadata: Maybe[JsonObject] = None
         goal_id: Maybe[Str] = None
@@ -94,6 +99,7 @@ def _make_RunWait() -> object:
         __qualname__ = "RunWait"
 
         on: Str
+        since: Maybe[Timestamp] = None
         until: Maybe[Timestamp] = None
         reason: Maybe[Str] = None
 

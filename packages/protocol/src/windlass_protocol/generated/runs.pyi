@@ -2,9 +2,9 @@
 """One turn of a session, from an input to its end."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
 from windlass_protocol.generated.common import Count, Id, SourceRef, Timestamp, Usage
@@ -54,6 +54,8 @@ class RunRequest(Closed):
     """What the channel of the request can do; everything when absent."""
     budget: Maybe[BudgetLimits] = None
     """Most that the run may use."""
+    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
+    """Its model calls are items of batches, whatever its package says; as the package says when absent."""
     context: Maybe[tuple[Str, ...]] = None
     """Texts added before the input."""
     metadata: Maybe[JsonObject] = None
@@ -88,6 +90,8 @@ class RunWait(Open):
 
     on: Str
     """What for: input, recovery, subagent, provider, batch, timer or budget."""
+    since: Maybe[Timestamp] = None
+    """When it began to wait."""
     until: Maybe[Timestamp] = None
     """When it stops waiting."""
     reason: Maybe[Str] = None

@@ -179,6 +179,16 @@ def is_batched(package: RuntimePackage) -> bool:
     return (package.provider_route.settings or {}).get("batch") is not None
 
 
+def with_batch(package: RuntimePackage, window: JsonValue) -> RuntimePackage:
+    """Return a package with model calls that are answered within this time, or at once with None."""
+    route = package.provider_route
+    settings = {name: value for name, value in (route.settings or {}).items() if name != "batch"}
+    if window is not None:
+        settings["batch"] = window
+    changed = route.model_copy(update={"settings": settings or None})
+    return package.model_copy(update={"provider_route": changed})
+
+
 def fallback_routes(package: RuntimePackage) -> tuple[ProviderRoute, ...]:
     """Return the routes of the models that are called when the model of the package is away.
 

@@ -189,9 +189,6 @@ class _Work:
         self._scorers = (*plan.dataset.scorers, *plan.scorers)
         self._agent = None if plan.agent is None else self._find_agent(plan.agent)
         self._version = "recorded" if self._agent is None else version_of(self._agent)
-        if self._agent is not None and plan.batch is not None:
-            # The same version: its answers are the same, later.
-            self._agent = replace(self._agent, batch=plan.batch)
         self._id = plan.experiment_id or self._default_id()
         self._actor = ""
         """The name under which the runtime has the agent."""
@@ -215,8 +212,7 @@ class _Work:
         registered = self._runtime.core.ports.registry.agent(agent.agent_id)
         if registered is not None and registered.is_of(agent):
             return agent.name
-        kind = "" if agent.batch is None else "-batch"
-        name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}{kind}"
+        name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
         self._register(replace(agent, name=name))
         return name
 
@@ -262,7 +258,7 @@ class _Work:
             else:
                 self._actor = await self._register_rehearsal(self._agent)
         total, done = len(cases) * plan.repeats, count(1)
-        is_batched = self._agent is not None and self._agent.batch is not None
+        is_batched = plan.batch is not None or (self._agent is not None and self._agent.batch is not None)
         turns = asyncio.Semaphore(plan.at_once or fan_out_at_once(is_batched=is_batched))
 
         async def attempt_case(at: int, case: Case, repeat: int) -> EvalCase:
@@ -418,6 +414,7 @@ class _Work:
                 message,
                 run_id=run_id,
                 session_id=case_id,
+                batch=self._plan.batch,
                 goal_id=self._id,
                 owner=self._plan.owner,
                 metadata={"experiment": self._id, "case": case.name, "repeat": repeat},

@@ -13,6 +13,7 @@ from windlass.agent.package import (
     package_difference,
     package_json,
     package_of,
+    with_batch,
 )
 from windlass.agent.policy import InheritedPolicy, RulesPolicy
 from windlass.agent.skills import Skills
@@ -239,8 +240,9 @@ class RuntimeBinder:
             # A run that has ended keeps the package it ended with, and a playground run is about its package.
             return old, ()
         today = await self._today(run)
-        # The output contract is fixed at the start, so a different contract alone is not a change.
-        new = today.model_copy(update={"output_contracts": old.output_contracts})
+        # The output contract and the batches are fixed at the start: different ones alone are not a change.
+        new = with_batch(today, (old.provider_route.settings or {}).get("batch"))
+        new = new.model_copy(update={"output_contracts": old.output_contracts})
         if fingerprint(new) == pinned:
             return old, ()
         changes = difference(old, new)

@@ -283,6 +283,7 @@ class AgentRuntime:
             mode: conversation (the default) or task.
             capabilities: capabilities of the channel of the message; default: all.
             budget: the limits of the run; default: the budget of the agent.
+            batch: "within 24h" to answer model calls in batches, at a lower price; default: as of the agent.
             output: the type of the result: a type, a JSON Schema or an OutputContract.
             context: texts that precede the message.
             metadata: JSON that `run.started` holds.
@@ -368,7 +369,7 @@ class AgentRuntime:
                 raise bad_request(
                     f"task {name} must be an agent and a message, (agent, message), found {kind_of(task)}"
                 )
-        is_batched = any(self._is_batched(agent) for agent, _ in tasks.values())
+        is_batched = bool(options.get("batch")) or any(self._is_batched(agent) for agent, _ in tasks.values())
         turns = asyncio.Semaphore(at_once or fan_out_at_once(is_batched=is_batched))
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [

@@ -32,6 +32,7 @@ _RETRIED: Final = (
     "packageId",
     "mode",
     "capabilities",
+    "batch",
     "metadata",
     "goalId",
     "goalDescription",

@@ -8,6 +8,7 @@ from windlass.agent.package import (
     check_package,
     fingerprint,
     package_json,
+    with_batch,
 )
 from windlass.engine.approval import maybe_await
 from windlass.errors import AgentError, is_for_us
@@ -73,6 +74,8 @@ async def effective_package(ports: RuntimePorts, request: RunRequest) -> Effecti
         if request.output_contract is not None:
             await after_few_checks(partial(check_contract, request.output_contract))
             package = with_contract(package, request.output_contract)
+        if request.batch is not None:
+            package = with_batch(package, request.batch)
         registered = ports.registry.package(package.package_id)
         if registered is not None and registered.package is package:
             fingerprint = registered.fingerprint

@@ -41,6 +41,7 @@ _COPIED_FIELDS: Final = frozenset(
         "owner",
         "mode",
         "capabilities",
+        "batch",
         "metadata",
         "context",
         "turn_id",

@@ -63,6 +63,7 @@ _PLAIN: Final = (
     "turn_id",
     "mode",
     "capabilities",
+    "batch",
     "context",
     "metadata",
     "source",

@@ -32,6 +32,7 @@ class SessionsOperations(OperationGroup):
         context: "Sequence[str] | None" = None,
         metadata: "wire.JsonObject | None" = None,
         budget: "wire.BudgetLimits | None" = None,
+        batch: "str | None" = None,
         goal: "str | None" = None,
         chat_id: "str | None" = None,
         current_stage: "str | None" = None,
@@ -54,6 +55,8 @@ class SessionsOperations(OperationGroup):
             context: Texts that the model gets before the message.
             metadata: Data of the application, kept in `run.started`.
             budget: The most that the run may use.
+            batch: Model calls of the run are items of batches, at a lower price; as the agent says if
+                absent.
             goal: The goal of the run, by which runs are found and judged.
             chat_id: The chat of the AgentSession; the session itself if absent.
             current_stage: The first stage of the AgentSession; START if absent.
@@ -73,6 +76,7 @@ class SessionsOperations(OperationGroup):
                 "context": context,
                 "metadata": metadata,
                 "budget": budget,
+                "batch": batch,
                 "goal": goal,
                 "chatId": chat_id,
                 "currentStage": current_stage,
@@ -967,9 +971,10 @@ class RunsOperations(OperationGroup):
         """Return counts, durations and cost of your runs.
 
         The default is the last day in hours. Runs of subagents count as part of the run that they work
-        for, unless `agent` names the subagent. `split` adds the eight groups with the most runs; durations
-        of a model that several versions use are left out. `split=tool` adds the calls of the eight tools
-        with the most.
+        for, unless `agent` names the subagent. `split` adds the eight groups with the most runs. A run
+        counts for the first model of its version, also if a fallback model answered; durations of a model
+        that several versions use are left out. `split=tool` adds the calls of the eight tools with the
+        most.
 
         Args:
             since: Runs that started then or later.

@@ -433,3 +433,14 @@ def test_a_clock_or_a_random_number_is_told_when_the_function_is_declared_and_wh
         declared = workflow(timed)
     with pytest.raises(AssertionError, match=r"it uses time.time\(\)"):
         check_workflow(declared)
+
+
+@workflow
+async def patient(ctx: WorkflowContext) -> str:
+    return await ctx.wait_for("closed", str) or ""
+
+
+def test_a_workflow_whose_event_is_never_sent_is_told_instead_of_run_for_ever() -> None:
+    with pytest.raises(RuntimeError, match=r"event of a workflow \(send="):
+        check_workflow(patient)
+    assert check_workflow(patient, send={"closed": "by bob"}).output == "by bob"

@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 from windlass.engine.clocks import moment
 from windlass.engine.drives import ATTEMPTS_MAX, Drives, Ports, end_feeds_if_stopped
 from windlass.errors import AgentError
-from windlass.limits import OWNER_LEASE_MS
+from windlass.limits import OWNER_LEASE_MS, WAIT_MS_MAX
 from windlass.ports.catalog import Catalog
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.documents import SCHEDULE
@@ -275,9 +275,10 @@ class Engine:
         if tick is not None and tick <= moment(ports.clock).ms:
             ports.on_schedule_due()
         if self._housekeeper is not None:
-            self._housekeeper.set_name(
-                IDLE if (wake, tick, batch) == (None, None, None) else "windlass keeper"
-            )
+            # A session that waits for an event without a limit has the longest wait there is.
+            far_ms = moment(ports.clock).ms + WAIT_MS_MAX // 2
+            is_idle = all(time is None or time > far_ms for time in (wake, tick, batch))
+            self._housekeeper.set_name(IDLE if is_idle else "windlass keeper")
 
     async def _renew_lease(self, *, is_doubted: bool = False) -> None:
         """Renew the lease; if it had expired, drop the drivers of sessions that were taken."""

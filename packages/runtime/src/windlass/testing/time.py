@@ -209,7 +209,8 @@ class _Jump(selectors.DefaultSelector):
             self._idle_s = 0.0
             raise RuntimeError(
                 f"stuck: for {IDLE_S_MAX:,.0f} s only pollers have slept, and no session has a wake time: "
-                "the test waits for an event that nothing will cause, such as an answer to a request"
+                "the test waits for an event that nothing will cause, such as an answer to a request or an "
+                "event of a workflow (send={name: data})"
             )
         self._clock.advance(seconds)
 

@@ -76,9 +76,13 @@ class Weight(NamedTuple):
     """Whether it is JSON that the journal can hold; only a light value is known to be."""
 
 
+def _item_count(value: object) -> int:
+    return len(cast(_Container, value)) if isinstance(value, _CONTAINERS) else 1
+
+
 def weigh(value: object) -> Weight:
     """Weigh the result of a tool: nearly all are plain JSON, and light."""
-    if isinstance(value, _CONTAINERS) and len(cast(_Container, value)) > LIGHT_VALUES_MAX:
+    if _item_count(value) > LIGHT_VALUES_MAX:
         return Weight(is_light=False, is_json=False)
     try:
         is_json = type(value) is not str and is_sendable(value, _LIGHT_LIMITS)

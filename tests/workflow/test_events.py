@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.workflow.test_workflows import error_of, note, play, triage, writer
@@ -444,3 +444,14 @@ def test_a_workflow_whose_event_is_never_sent_is_told_instead_of_run_for_ever() 
     with pytest.raises(RuntimeError, match=r"event of a workflow \(send="):
         check_workflow(patient)
     assert check_workflow(patient, send={"closed": "by bob"}).output == "by bob"
+
+
+@workflow
+async def sleepy(ctx: WorkflowContext, delay: str) -> None:
+    await ctx.sleep(cast(float, delay))
+
+
+def test_a_delay_that_is_no_number_is_refused_in_words() -> None:
+    result = check_workflow(sleepy, "10m")
+    assert result.error is not None
+    assert "expected seconds or a timedelta, found str" in result.error.message

@@ -171,7 +171,7 @@ class WorkflowContext(Generic[ContextDepsT]):
             timeout: how long it waits; None is returned then.
 
         Raises:
-            CallFailed: the data is not of that type.
+            CallFailed: the data is not of that type; the event is taken.
         """
         arguments: JsonObject = {"name": check_id(name, "the name of the event")}
         if timeout is not None:
@@ -288,8 +288,12 @@ def kind_name(kind: object) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
-def _as_delta(delay: timedelta | float) -> timedelta:
-    return delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+def _as_delta(delay: object) -> timedelta:
+    if isinstance(delay, int | float) and not isinstance(delay, bool):
+        return timedelta(seconds=delay)
+    if isinstance(delay, timedelta):
+        return delay
+    raise TypeError(f"expected seconds or a timedelta, found {kind_of(delay)}")
 
 
 def _set_done(future: Any) -> None:

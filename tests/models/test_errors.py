@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import cast
@@ -38,7 +38,7 @@ from tests.models.wire import (
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.errors import AgentError
 from windlass.models import ModelSettings
-from windlass.models.batches import read_line
+from windlass.models.batches import read_lines
 from windlass.models.errors import EVENT_BYTES_MAX, EVENT_VALUES_MAX, ModelEndpoint, translate
 from windlass.models.routes import EnvironmentProviders
 from windlass.models.transport import endpoint_of
@@ -685,4 +685,23 @@ def test_an_unreadable_image_reference_is_refused_before_anything_is_sent() -> N
 )
 def test_a_line_of_the_results_of_a_batch_is_limited_as_an_event_is(line: str, problem: str) -> None:
     with pytest.raises(ModelUnavailable, match=f"a line of results .*{problem}"):
-        read_line(line)
+        lines_of([line.encode(), b"\n"])
+
+
+def lines_of(pieces: Iterable[bytes]) -> list[JsonObject]:
+    async def stream() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    async def read() -> list[JsonObject]:
+        return [line async for line in read_lines(stream())]
+
+    return asyncio.run(read())
+
+
+def test_results_are_read_line_by_line_and_a_line_without_an_end_is_not_kept() -> None:
+    assert lines_of([b'{"a":1}\r\n\n{"b"', b":2}\n", b'{"c":3}']) == [{"a": 1}, {"b": 2}, {"c": 3}]
+    pieces = iter([b"x" * 65_536] * 1_000)
+    with pytest.raises(ModelUnavailable, match="too large"):
+        lines_of(pieces)
+    assert len(list(pieces)) > 800

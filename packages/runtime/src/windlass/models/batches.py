@@ -139,14 +139,13 @@ class OpenAIBatches:
     async def _read(self, files: Sequence[str]) -> AsyncIterator[BatchResult]:
         for file_id in files:
 
-            async def read(sdk: "AsyncOpenAI", file_id: str = file_id) -> AsyncIterator[str]:
+            async def read(sdk: "AsyncOpenAI", file_id: str = file_id) -> AsyncIterator[JsonObject]:
                 async with sdk.files.with_streaming_response.content(file_id) as response:
-                    async for line in response.iter_lines():
+                    async for line in read_lines(response.iter_bytes()):
                         yield line
 
             async for line in self.line.use_all(read):
-                if line.strip():
-                    yield self._result(read_line(line))
+                yield self._result(line)
 
     def _result(self, line: JsonObject) -> BatchResult:
         item_id, response = str(line.get("custom_id")), line.get("response")
@@ -224,8 +223,9 @@ class AnthropicBatches:
 
     async def _read(self, batch_id: str) -> AsyncIterator[BatchResult]:
         async def read(sdk: "AsyncAnthropic") -> AsyncIterator[JsonObject]:
-            async for item in await sdk.messages.batches.results(batch_id):
-                yield cast(JsonObject, item.to_dict(mode="json"))
+            async with sdk.messages.batches.with_streaming_response.results(batch_id) as response:
+                async for line in read_lines(response.iter_bytes()):
+                    yield line
 
         async for line in self.line.use_all(read):
             yield self._result(line)
@@ -242,6 +242,32 @@ class AnthropicBatches:
                 return BatchResult(item_id, error=no_answer_error(str(kind)).info())
 
 
+async def read_lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[JsonObject]:
+    """Yield the lines of a file of results; what was read of a line is limited as the line is.
+
+    Raises:
+        ModelUnavailable: a line is no JSON object, or too large to be read on the event loop.
+    """
+    rest = bytearray()
+    async for piece in pieces:
+        searched = len(rest)
+        rest += piece
+        while (end := rest.find(b"\n", searched)) >= 0:
+            text = rest[:end].decode(errors="replace")
+            del rest[: end + 1]
+            searched = 0
+            if text.strip():
+                yield read_line(text)
+        if len(rest) > EVENT_BYTES_MAX:
+            raise _long_line()
+    if rest.strip():
+        yield read_line(rest.decode(errors="replace"))
+
+
+def _long_line() -> AgentError:
+    return stream_error(f"a line of results is too large: limit {EVENT_BYTES_MAX:,} characters")
+
+
 def read_line(text: str) -> JsonObject:
     """Return a line of results.
 
@@ -249,7 +275,7 @@ def read_line(text: str) -> JsonObject:
         ModelUnavailable: it is no JSON object, or too large to be read on the event loop.
     """
     if len(text) > EVENT_BYTES_MAX:
-        raise stream_error(f"a line of results is too large: limit {EVENT_BYTES_MAX:,} characters")
+        raise _long_line()
     if count_values(text.encode(), EVENT_VALUES_MAX) > EVENT_VALUES_MAX:
         raise stream_error(f"a line of results has too many values: limit {EVENT_VALUES_MAX:,}")
     try:

@@ -257,6 +257,7 @@ async def everything(store: Any) -> None:
     for name in ("next_wake_ms", "last_position", "count_unfinished_runs", "waiting"):
         await getattr(store, name)()
     await store.waiting(owner="user1", agent_id="a1")
+    await store.living(now_ms=NOW_MS)
     await store.arrivals(after=0)
     await store.read_all(limit=10)
     for name in ("read", "milestones", "pending", "session", "is_deleted", "load", "session_info"):
@@ -285,7 +286,7 @@ async def everything(store: Any) -> None:
     await store.list_requests(limit=10)
     await store.list_requests(owner="user1", responders=("user2",), limit=10)
     await store.find_request("q1")
-    for split in (None, "agent", "version"):
+    for split in (None, "agent", "owner", "version"):
         await store.run_counts(CountFilter(EARLY, LATE, 3_600_000, owner="user1", split=split))
     await store.record_refusal(
         RefusedStart(

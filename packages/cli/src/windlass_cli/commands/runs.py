@@ -13,7 +13,6 @@ from pydantic_core import from_json
 
 import windlass
 from windlass import parts
-from windlass.agent.agent import WORKFLOW_ROUTE
 from windlass_cli.backend import (
     ENDS,
     Backend,
@@ -265,18 +264,19 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
             command.terminal.line(to_json({"run": snapshot, "trace": trace_info}))
         else:
             show_tree(command.terminal, trace_info, status=_status(snapshot.status, snapshot.waiting))
+            from windlass.agent.agent import WORKFLOW_ROUTE  # noqa: PLC0415 - slow to import
             from windlass_cli.commands.costs import cost_lines  # noqa: PLC0415 - slow to import
             from windlass_harness.views.costs import fold_costs  # noqa: PLC0415 - slow to import
 
             records = [(record.type, record.data) async for record in backend.run_records(snapshot.run_id)]
             for line in cost_lines(fold_costs(records)):
                 command.terminal.show(line)
-            async for line, style in _story(backend, snapshot.run_id):
+            is_workflow = snapshot.route_id == WORKFLOW_ROUTE
+            async for line, style in _story(backend, snapshot.run_id, is_workflow=is_workflow):
                 command.terminal.show(line, style)
             if snapshot.waiting is not None and snapshot.waiting.reason is not None:
                 command.terminal.say(snapshot.waiting.reason, "yellow")
             if snapshot.status.value not in ENDS and snapshot.session_id in await backend.undriven():
-                is_workflow = snapshot.route_id == WORKFLOW_ROUTE
                 needed = f"workflow {snapshot.model_id}" if is_workflow else f"agent {snapshot.agent_id}"
                 command.terminal.say(
                     f"No process drives this run. It continues when one with {needed} runs: windlass serve, "
@@ -291,7 +291,7 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     command.ask(work)
 
 
-async def _story(backend: Backend, run_id: str) -> AsyncIterator[tuple[str, str]]:
+async def _story(backend: Backend, run_id: str, *, is_workflow: bool) -> AsyncIterator[tuple[str, str]]:
     """Yield who started a run, what people were asked and answered, and how it ended, in order."""
 
     requests: dict[str, InputRequest] = {}
@@ -309,13 +309,15 @@ async def _story(backend: Backend, run_id: str) -> AsyncIterator[tuple[str, str]
             case kind if kind in _FAILED_ENDS:
                 yield f"{at}  {_ending(record.type, data)}", "red"
                 if record.type != "run.cancelled":
-                    yield _next_step(run_id, data), ""
+                    yield _next_step(run_id, data, is_workflow=is_workflow), ""
             case _:
                 pass
 
 
-def _next_step(run_id: str, ending: "JsonObject") -> str:
+def _next_step(run_id: str, ending: "JsonObject", *, is_workflow: bool) -> str:
     """Return how a failed run is continued: with a larger limit, if it used up its budget."""
+    if is_workflow:
+        return f"Start a new run with the same argument, or reverse its calls: windlass runs undo {run_id}"
     error, exceeded = ending.get("error"), ending.get("exceeded")
     details = error.get("details") if isinstance(error, dict) else None
     is_own = isinstance(details, dict) and details.get("reason") == "budget_exhausted"

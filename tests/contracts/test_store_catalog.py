@@ -1,6 +1,7 @@
 """The catalog contract of a store: its index, and whole sessions."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -49,6 +50,12 @@ async def start(store: Store, session_id: str = "s1", run_id: str = "r1", **more
 
 def fact(kind: str, run_id: str = "r1", *, at: str = AT, **data: JsonValue) -> Draft:
     return Draft(kind, at, {"runId": run_id, **data}, run_id=run_id, agent_id="a1")
+
+
+def settlement_of(*resolutions: JsonValue, at: str = AT, **data: JsonValue) -> Draft:
+    """A record that requests were settled."""
+    turn: dict[str, Any] = {"turnId": "t1", "sequence": 0, "stepIndex": 0}
+    return fact("input.resolved", at=at, resolutions=[*resolutions], **turn, **data)
 
 
 async def begin(store: Store, session_id: str = "s1", run_id: str = "r1", **more: str) -> Claim:
@@ -237,11 +244,11 @@ def test_open_requests_of_a_session_are_listed_until_they_are_settled(play: Play
         info = await other.session_info("s1")
         assert info is not None
         assert (info.status, info.request_count) == (SessionStatus.WAITING, 2)
-        settled = fact("input.resolved", at=LATER)
-        await store.append(Batch(mine, 3, (settled,), asked=(second, asking("q3"))))
+        settlement = settlement_of(at=LATER)
+        await store.append(Batch(mine, 3, (settlement,), asked=(second, asking("q3"))))
         left = await other.list_requests()
         assert [(each.request.request_id, each.asked_at) for each in left] == [("q2", AT), ("q3", LATER)]
-        await store.append(Batch(mine, 4, (settled,), asked=()))
+        await store.append(Batch(mine, 4, (settlement,), asked=()))
         assert await other.list_requests() == ()
 
     play(story)
@@ -299,12 +306,12 @@ def test_a_request_is_found_by_its_id_while_it_is_open_and_after_it_was_settled(
         assert await other.find_request("q3") is None
 
         answered = resolution("q1", optionId="approve", responder="boss")
-        drafts = (fact("input.resolved", at=LATER, resolutions=[answered]),)
+        drafts = (settlement_of(answered, at=LATER),)
         await store.append(Batch(mine, 3, drafts, asked=(second,)))
         assert await other.find_request("q1") == SettledRequest(
             "q1", "s1", "r1", "ann", InputOutcome.APPROVED, "approve", "boss", LATER
         )
-        drafts = (fact("input.resolved", at=LATER, resolutions=[resolution("q2")]),)
+        drafts = (settlement_of(resolution("q2"), at=LATER),)
         await store.append(Batch(mine, 4, drafts, asked=()))
         settled = await other.find_request("q2")
         assert isinstance(settled, SettledRequest)
@@ -324,8 +331,8 @@ def test_a_request_that_one_append_makes_and_closes_is_settled(play: Play) -> No
         above: JsonValue = {"requestId": "q2", "outcome": "denied"}
         drafts = (
             fact("input.requested", requests=[asking("q1").model_dump(mode="json", by_alias=True)]),
-            fact("input.resolved", at=LATER, resolutions=[expired]),
-            fact("input.resolved", resolutions=[above], callId="c1", childSessionId="s9"),
+            settlement_of(expired, at=LATER),
+            settlement_of(above, callId="c1", childSessionId="s9"),
             fact("run.completed", at=LATER),
         )
         runs = (("r1", RunStatus.COMPLETED),)

@@ -1,7 +1,7 @@
 """The catalog contract of a store: its index, and whole sessions."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
@@ -54,8 +54,8 @@ def fact(kind: str, run_id: str = "r1", *, at: str = AT, **data: JsonValue) -> D
 
 def settlement_of(*resolutions: JsonValue, at: str = AT, **data: JsonValue) -> Draft:
     """A record that requests were settled."""
-    turn: dict[str, Any] = {"turnId": "t1", "sequence": 0, "stepIndex": 0}
-    return fact("input.resolved", at=at, resolutions=[*resolutions], **turn, **data)
+    data |= {"turnId": "t1", "sequence": 0, "stepIndex": 0}
+    return fact("input.resolved", at=at, resolutions=[*resolutions], **cast(Any, data))
 
 
 async def begin(store: Store, session_id: str = "s1", run_id: str = "r1", **more: str) -> Claim:

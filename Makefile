@@ -92,7 +92,7 @@ quick: $(VENV)/.ready  ## format, lint, types and quick tests, of what changed s
 	@$(SIDE_BY_SIDE) quick-types quick-runtime quick-pure lint
 
 # The checks that fail soonest come first, then the longest lanes. Lanes of Python start while npm installs.
-test:  ## every check and every test, in about 14 minutes on two cores
+test:  ## every check and every test, in about 17 minutes on two cores
 	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests command-tests apart-tests runtime-tests \
 		browser-tests slow-tests sidecar-bundle pure-tests web-tests client-tests check
 

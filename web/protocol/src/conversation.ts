@@ -5,6 +5,7 @@
 import {
   actionName,
   CORRECTION,
+  JOB,
   EMPTY_CHAT,
   foldChat,
   foldUsage,
@@ -274,7 +275,7 @@ class ConversationDraft {
 
   received({ message: text, parts, delivery = "turn" }: Data<"message.received">): void {
     const message = this.chat.messages.at(-1);
-    if (delivery === CORRECTION || message === undefined) return;
+    if (delivery === CORRECTION || delivery === JOB || message === undefined) return;
     this.inputs = this.ownInputs ??= new Map(this.inputs);
     this.ownInputs.set(message.id, { content: parts ?? text, isOpening: !TO_RUN_UNDER_WAY.has(delivery) });
   }

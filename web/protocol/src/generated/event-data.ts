@@ -317,6 +317,8 @@ export const RunStartedData = open({
   retryOf: Id.optional(),
   /** The calls that the run reverses, newest first, and the run that made them. */
   undo: JsonObject.optional(),
+  /** The one call that the run makes, without a model: its tool and its input. */
+  job: JsonObject.optional(),
   /** The step that it runs again, when it is a playground run. */
   playground: PlaygroundOrigin.optional(),
   /** Call that it works for, when it is a subagent's. */
@@ -510,8 +512,10 @@ export const MessageReceivedData = open({
   context: z.array(z.string()).optional(),
   /** Identifier of the message. */
   messageId: Id.optional(),
-  /** How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the model. */
+  /** How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the model; job if it is about a job that has ended. */
   delivery: z.string().optional(),
+  /** The job that it brings the result of. */
+  job: Id.optional(),
   /** Who said it. */
   sender: z.string().optional(),
 });
@@ -1168,6 +1172,8 @@ export const SubagentCalledData = open({
   depth: Count.optional(),
   /** Limits of the subagent, as its share of those of the run. */
   lent: BudgetLimits.optional(),
+  /** Name of the job, when the call does not wait for it. */
+  job: Id.optional(),
 });
 export type SubagentCalledData = z.infer<typeof SubagentCalledData>;
 

@@ -20,6 +20,7 @@ from windlass_protocol import (
     PriceGap,
     PriceSource,
     RecoveryChoice,
+    RunStatus,
     ToolOutput,
 )
 from windlass_protocol.frozen import frozen, mutable
@@ -143,6 +144,45 @@ class Child:
     run_id: str
 
 
+LIST_JOBS: Final = "list_jobs"
+WAIT_FOR_JOB: Final = "wait_for_job"
+MESSAGE_JOB: Final = "message_job"
+CANCEL_JOB: Final = "cancel_job"
+JOB_TOOLS: Final = frozenset({LIST_JOBS, WAIT_FOR_JOB, MESSAGE_JOB, CANCEL_JOB})
+"""Tools of an agent that has background work; the loop settles their calls."""
+
+
+@mutable
+class Job:
+    """Work in the background of a session."""
+
+    job_id: str
+    name: str
+    """The subagent, or the tool."""
+    call_id: str
+    run_id: str
+    """The run that began it."""
+    began_at: str
+    child: Child
+    lent: BudgetLimits | None = None
+    """Its share of the limits of that run."""
+    status: RunStatus | None = None
+    """How it ended; None while it goes on."""
+    report: records.SubagentCompleted | None = None
+    """What it reported, until a message has brought it."""
+    is_dropped: bool = False
+    """Whether nothing waits for its report: the run that began it did not complete."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on, and its report is waited for."""
+        return self.status is None and not self.is_dropped
+
+
+JOBS_KEPT_MAX: Final = 100
+"""Jobs that have ended which a session lists; the oldest are dropped."""
+
+
 @frozen
 class ProgramResult:
     """The result of a call that a program made."""
@@ -172,8 +212,12 @@ class ProgramVariables:
 
 WORKFLOW: Final = "workflow/"
 """Prefix of the interpreter of programs that are functions of the application."""
+ASK_QUESTION: Final = "ask_question"
+"""The tool under whose name a question is recorded."""
+SLEEP: Final = "sleep"
+"""The tool under whose name a workflow or a tool waits for a time."""
 WAIT_FOR: Final = "wait_for"
-"""The tool under whose name a workflow waits for an event."""
+"""The tool under whose name it waits for an event."""
 UNDO_CALLS: Final = "undo_calls"
 """The tool under whose name a workflow reverses its calls."""
 
@@ -217,6 +261,11 @@ class ProgramNotes:
         return self.interpreter.startswith(WORKFLOW)
 
     @property
+    def is_of_application(self) -> bool:
+        """Whether it is a workflow or a tool that waits, and no source of a model."""
+        return self.is_tool or self.is_workflow
+
+    @property
     def has_work(self) -> bool:
         """Whether it has something to do: to begin, or to take results."""
         return self.end is None and not (self.has_paused and len(self.results) == self.taken)
@@ -227,12 +276,12 @@ class ProgramNotes:
 
     @property
     def is_tool(self) -> bool:
-        """Whether it is a tool that asked people; its calls are these questions."""
+        """Whether it is a tool that waits; its calls are what it waits for: answers, times, events."""
         return not self.interpreter
 
     @property
     def is_tool_at_rest(self) -> bool:
-        """Whether it is a tool that ended to wait for answers."""
+        """Whether it is a tool that ended to wait."""
         return self.is_tool and self.has_paused
 
 
@@ -275,7 +324,7 @@ class CallNotes:
     report: records.SubagentCompleted | None = None
     """What the child reported when it ended."""
     program: ProgramNotes | None = None
-    """Set after the call of a program has begun, or a tool has asked people."""
+    """Set after the call of a program has begun, or a tool has waited."""
     undo: str | None = None
     """The tool that can reverse the call."""
     reversals: int = 0

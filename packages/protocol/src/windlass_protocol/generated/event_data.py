@@ -409,6 +409,7 @@ def _make_RunStartedData() -> object:
         metadata: Maybe[JsonObject] = None
         retry_of: Maybe[Id] = None
         undo: Maybe[JsonObject] = None
+        job: Maybe[JsonObject] = None
         playground: Maybe[PlaygroundOrigin] = None
         parent: Maybe[ParentRun] = None
 
@@ -652,6 +653,7 @@ def _make_MessageReceivedData() -> object:
         context: Maybe[tuple[Str, ...]] = None
         message_id: Maybe[Id] = None
         delivery: Maybe[Str] = None
+        job: Maybe[Id] = None
         sender: Maybe[Str] = None
 
     return MessageReceivedData
@@ -1349,6 +1351,7 @@ def _make_SubagentCalledData() -> object:
         child_run_id: Maybe[Id] = None
         depth: Maybe[Count] = None
         lent: Maybe[BudgetLimits] = None
+        job: Maybe[Id] = None
 
     return SubagentCalledData
 

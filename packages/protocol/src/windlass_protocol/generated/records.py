@@ -391,6 +391,8 @@ class RunStarted(Body, frozen=True, kw_only=True):
     """Failed run of the session that it continues, without a message."""
     undo: JsonObject | None = None
     """The calls that the run reverses, newest first, and the run that made them."""
+    job: JsonObject | None = None
+    """The one call that the run makes, without a model: its tool and its input."""
     playground: PlaygroundOrigin | None = None
     """The step that it runs again, when it is a playground run."""
     parent: ParentRun | None = None
@@ -614,8 +616,10 @@ class MessageReceived(Body, frozen=True, kw_only=True):
     """Identifier of the message."""
     delivery: str | None = None
     """How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the
-    model.
+    model; job if it is about a job that has ended.
     """
+    job: Id | None = None
+    """The job that it brings the result of."""
     sender: str | None = None
     """Who said it."""
 
@@ -1405,6 +1409,8 @@ class SubagentCalled(Body, frozen=True, kw_only=True):
     """Levels below the root, from 1."""
     lent: BudgetLimits | None = None
     """Limits of the subagent, as its share of those of the run."""
+    job: Id | None = None
+    """Name of the job, when the call does not wait for it."""
 
 
 class SubagentStarted(Body, frozen=True, kw_only=True):

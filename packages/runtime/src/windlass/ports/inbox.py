@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from windlass.errors import Rejected
+from windlass_harness.loop.subagents import STEER as STEER  # posted by the loop as well
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.bodies import Part
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
-STEER: Final = "steer"
-"""The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
 """The kind of an item that requests a compaction."""
 EVENT: Final = "event"

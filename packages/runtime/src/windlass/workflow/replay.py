@@ -34,7 +34,7 @@ from windlass.ports.interpreter import (
     Progress,
     RecordedOutcome,
 )
-from windlass_harness.loop.notes import WAIT_FOR
+from windlass_harness.loop.notes import SLEEP, WAIT_FOR
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import mutable
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-SLEEP: Final = "sleep"
-"""The tool that a timer calls."""
 CHANGED: Final = "changed"
 """The tool under whose name a change of the function is recorded."""
 _NO_IO: Final = (

@@ -1,5 +1,6 @@
 """A process is killed at every append of a run with several jobs under way."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,5 +85,6 @@ def test_jobs_survive_a_kill_at_every_append(tmp_path: Path) -> None:
         assert told["types"].count("subagent.completed") == JOBS, point
         assert sorted(told["brought"]) == [f"job_{number + 1}" for number in range(JOBS)], point
         # Each of three puts is made once, and once more if the kill interrupted it.
-        assert sorted(set(life["lines"])) == ["a", "b", "c"], (point, life["lines"])
-        assert len(life["lines"]) <= 4, (point, life["lines"])
+        made: Counter[str] = Counter(life["lines"])
+        assert sorted(made) == ["a", "b", "c"], (point, made)
+        assert max(made.values()) <= 2, (point, made)

@@ -35,7 +35,7 @@ LONG = timedelta(minutes=2)
 
 
 class Shop:
-    """A tool that waits for a payment, then for a while, and then ships; it counts how often each part ran."""
+    """A tool that waits for a payment and for a while, and ships then; it counts how often each part ran."""
 
     def __init__(self, effect: EffectName = "idempotent", *, delay: timedelta = LONG) -> None:
         self.ran: Counter[str] = Counter()

@@ -5,10 +5,10 @@
 import {
   actionName,
   CORRECTION,
-  JOB,
   EMPTY_CHAT,
   foldChat,
   foldUsage,
+  JOB,
   NO_USAGE,
   stepMessageId,
   type ChatState,

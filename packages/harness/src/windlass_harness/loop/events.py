@@ -806,7 +806,7 @@ def is_errand(effect: Effect) -> bool:
 
 
 @frozen
-class Settlement:
+class CallSettlement:
     """What becomes of a call that the loop settles itself: its next records, or for what it waits."""
 
     drafts: Sequence[Draft] = ()

@@ -13,14 +13,21 @@ from pydantic_core import to_json
 from windlass_harness.loop import ends, failures, subagents, undo
 from windlass_harness.loop.events import (
     CallReturned,
+    CallSettlement,
     Draft,
     Moment,
     Plan,
     ReviewReport,
-    Settlement,
     within_limit,
 )
-from windlass_harness.loop.notes import CANCEL_JOB, JOB_TOOLS, LIST_JOBS, MESSAGE_JOB, WAIT_FOR_JOB, Job
+from windlass_harness.loop.notes import (
+    CANCEL_JOB,
+    JOB_TOOLS,
+    LIST_JOBS,
+    MESSAGE_JOB,
+    WAIT_FOR_JOB,
+    BackgroundJob,
+)
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Post
@@ -54,7 +61,9 @@ class JobCall(Part, frozen=True, kw_only=True):
 # the run that began the jobs
 
 
-def begun(state: LoopState, call: Call, job_id: str, *, name: str, is_tool: bool, now: Moment) -> Draft:
+def begin_result(
+    state: LoopState, call: Call, job_id: str, *, name: str, is_tool: bool, now: Moment
+) -> Draft:
     """Return the result of a call that began a job."""
     output: JsonObject = {"job": job_id, "name": name, "status": RunStatus.RUNNING.value}
     result: records.RuntimeActionResult = (
@@ -78,7 +87,7 @@ def are_busy(state: LoopState) -> bool:
     return any(job.is_open and not _is_asking(state, job) for job in state.jobs.values())
 
 
-def _is_asking(state: LoopState, job: Job) -> bool:
+def _is_asking(state: LoopState, job: BackgroundJob) -> bool:
     return any(request.call_id == job.call_id for request in state.session.family.proxied.values())
 
 
@@ -108,39 +117,39 @@ def deliver(state: LoopState, event: CallReturned, *, now: Moment) -> list[Draft
     return [state.draft(body, now=now)]
 
 
-def settle(state: LoopState, call: Call, *, now: Moment, rules: Rules) -> Settlement | None:
+def settle(state: LoopState, call: Call, *, now: Moment, rules: Rules) -> CallSettlement | None:
     """Return what becomes of a call about jobs; None for other calls."""
     name = call.tool_name
     if not rules.has_jobs or name not in JOB_TOOLS:
         return None
     if name == LIST_JOBS:
         listed: list[JsonValue] = [_facts(state, job) for job in state.jobs.values()]
-        return Settlement([_result(state, call, listed, now)])
+        return CallSettlement([_result(state, call, listed, now)])
     arguments = call.input if isinstance(call.input, dict) else {}
     job = state.jobs.get(str(arguments.get("job")))
     if job is None:
         message = f"There is no job {arguments.get('job')}; list_jobs lists them."
         error = records.ActionError(code=UNKNOWN_JOB, message=message)
-        return Settlement([subagents.fail_call(state, call, error, now=now)])
+        return CallSettlement([subagents.fail_call(state, call, error, now=now)])
     if name == WAIT_FOR_JOB and job.status is None:
         # Its result follows as a message, as that of every job.
-        return Settlement(is_busy=not _is_asking(state, job))
+        return CallSettlement(is_busy=not _is_asking(state, job))
     draft = _result(state, call, _facts(state, job), now)
     if name == CANCEL_JOB and job.status is None:
         draft.posts = (subagents.cancel_post(job.child, _CANCELLED),)
     elif name == MESSAGE_JOB and job.status is None:
         draft.posts = (_message_post(call, job, str(arguments.get("message"))),)
-    return Settlement([draft])
+    return CallSettlement([draft])
 
 
-def _message_post(call: Call, job: Job, message: str) -> Post:
-    run_id, place = job.child.run_id, f"{call.turn_id}:{call.step_index}:{call.call_id}"
-    key = within_limit(f"{subagents.TELL}:{run_id}:{place}")
+def _message_post(call: Call, job: BackgroundJob, message: str) -> Post:
+    run_id, call_path = job.child.run_id, f"{call.turn_id}:{call.step_index}:{call.call_id}"
+    key = within_limit(f"{subagents.TELL}:{run_id}:{call_path}")
     body: JsonObject = {"runId": run_id, "message": message, "messageId": key}
     return Post(job.child.session_id, subagents.TELL, key, body)
 
 
-def _facts(state: LoopState, job: Job) -> JsonObject:
+def _facts(state: LoopState, job: BackgroundJob) -> JsonObject:
     """Return a job as the model sees it."""
     status = "waits for a person" if _is_asking(state, job) else RunStatus.RUNNING.value
     return {

@@ -153,7 +153,7 @@ JOB_TOOLS: Final = frozenset({LIST_JOBS, WAIT_FOR_JOB, MESSAGE_JOB, CANCEL_JOB})
 
 
 @mutable
-class Job:
+class BackgroundJob:
     """Work in the background of a session."""
 
     job_id: str

@@ -23,12 +23,12 @@ from windlass_harness.loop.notes import (
     NO_LIMITS,
     REFUSALS,
     WAIT_FOR,
+    BackgroundJob,
     CachedPrompt,
     CallNotes,
     Child,
     CompactionNotes,
     Grant,
-    Job,
     ProgramNotes,
     ProgramResult,
     ProgramVariables,
@@ -101,7 +101,7 @@ class LoopState:
         """Variables of programs that live for the session."""
         self.cached_prompt: CachedPrompt | None = None
         """None if the provider of the newest model call reported no cache."""
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, BackgroundJob] = {}
         """Work in the background, by the ids of the jobs."""
         self.job_count = 0
         """Number of jobs that the session has begun."""
@@ -177,7 +177,7 @@ class LoopState:
         """Return the notes of a call, read-only."""
         return self.notes.get(call_id, _NO_NOTES)
 
-    def job_of(self, child_run_id: str) -> Job | None:
+    def job_of(self, child_run_id: str) -> BackgroundJob | None:
         """Return the job that a run of a subagent works on."""
         return next((job for job in self.jobs.values() if job.child.run_id == child_run_id), None)
 
@@ -327,7 +327,7 @@ def _subagent_called(state: LoopState, record: Record, body: records.SubagentCal
             del state.jobs[job_id]
         state.job_count += 1
         run_id = "" if state.run is None else state.run.run_id
-        state.jobs[body.job] = Job(
+        state.jobs[body.job] = BackgroundJob(
             body.job, body.name, body.call_id, run_id, record.at, child, lent=body.lent
         )
         return
@@ -732,7 +732,7 @@ class LoopSnapshot:
     notes: dict[str, CallNotes]
     run_notes: RunNotes
     grants: dict[str, Grant]
-    jobs: dict[str, Job]
+    jobs: dict[str, BackgroundJob]
     job_count: int
     deliveries: DeliveryStates
     compacting: CompactionNotes

@@ -21,7 +21,7 @@ from windlass_harness.loop.events import (
     join_ids,
     within_limit,
 )
-from windlass_harness.loop.notes import Child, Job
+from windlass_harness.loop.notes import BackgroundJob, Child
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Post
@@ -361,7 +361,7 @@ def _take_end(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
     return [*_withdrawn(state, item.call_id, now), state.draft(_end_body(item, child), now=now)]
 
 
-def _end_job(state: LoopState, item: ChildEnded, job: Job, now: Moment) -> list[Draft]:
+def _end_job(state: LoopState, item: ChildEnded, job: BackgroundJob, now: Moment) -> list[Draft]:
     """Return the record that a job has ended; if no run goes on that could hear of it, one begins."""
     body = _end_body(item, job.child)
     if state.run is not None and not state.is_ending:
@@ -372,7 +372,7 @@ def _end_job(state: LoopState, item: ChildEnded, job: Job, now: Moment) -> list[
     return [ended]
 
 
-def _turn_post(state: LoopState, job: Job) -> Post:
+def _turn_post(state: LoopState, job: BackgroundJob) -> Post:
     """Return the message that begins a run, like the newest one, to hear of a job that has ended."""
     run = state.session.run
     assert run is not None, "a run began the job"

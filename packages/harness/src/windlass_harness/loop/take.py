@@ -537,7 +537,11 @@ def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: 
     if not delegation.is_background:
         return [begun, child]
     name, job_id = delegation.name, subagents.next_job_id(state)
-    return [begun, child, jobs.begun(state, call, job_id, name=name, is_tool=delegation.is_tool, now=now)]
+    return [
+        begun,
+        child,
+        jobs.begin_result(state, call, job_id, name=name, is_tool=delegation.is_tool, now=now),
+    ]
 
 
 def _take_begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass_harness.loop import ends, failures, people, subagents
-from windlass_harness.loop.events import Draft, EventSent, Moment, ProgramDiverged, Settlement, join_ids
+from windlass_harness.loop.events import CallSettlement, Draft, EventSent, Moment, ProgramDiverged, join_ids
 from windlass_harness.loop.notes import SLEEP, UNDO_CALLS, WAIT_FOR
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -54,26 +54,26 @@ def take_divergence(state: LoopState, event: ProgramDiverged, *, now: Moment, ru
     return [state.draft(body, now=now), people.request_record(state, [request], now=now)]
 
 
-def settle(state: LoopState, call: Call, *, now: Moment) -> Settlement | None:
+def settle(state: LoopState, call: Call, *, now: Moment) -> CallSettlement | None:
     """Return what becomes of a call that the loop settles itself; None for other calls."""
     program = None if call.parent_id is None else state.note(call.parent_id).program
     if program is None or not program.is_of_application:
         return None
     if call.tool_name == UNDO_CALLS and program.is_workflow:
-        return Settlement(_reverse_calls(state, call, now=now))
+        return CallSettlement(_reverse_calls(state, call, now=now))
     return _end_wait(state, call, now=now) if call.tool_name in (SLEEP, WAIT_FOR) else None
 
 
-def _end_wait(state: LoopState, call: Call, *, now: Moment) -> Settlement:
+def _end_wait(state: LoopState, call: Call, *, now: Moment) -> CallSettlement:
     """Return the result of a call that waits for a time, or for an event; or until when it waits."""
     event = _next_event(state, call) if call.tool_name == WAIT_FOR else None
     if event is not None:
-        return Settlement([_result(state, call, event, now=now)])
+        return CallSettlement([_result(state, call, event, now=now)])
     until = call.input.get("until") if isinstance(call.input, dict) else None
     until_ms = None if until is None else ceil_ms_of(str(until))
     if until_ms is None or now.ms < until_ms:
-        return Settlement(wake_at_ms=until_ms)
-    return Settlement([_result(state, call, None, now=now)])
+        return CallSettlement(wake_at_ms=until_ms)
+    return CallSettlement([_result(state, call, None, now=now)])
 
 
 def _next_event(state: LoopState, call: Call) -> JsonObject | None:

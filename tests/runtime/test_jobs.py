@@ -26,7 +26,7 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
-from windlass.toolbox import wake_me
+from windlass.toolbox import wake_me_tool
 from windlass.tools import Tool, UndoCall
 from windlass_harness.budget import Budget
 from windlass_protocol import RunStatus
@@ -317,7 +317,7 @@ def test_wake_me_begins_a_turn_later(tmp_path: Path) -> None:
             say("Good night."),
             say("It is done."),
         )
-        agent = Agent("cook", model=model(*script), tools=[wake_me])
+        agent = Agent("cook", model=model(*script), tools=[wake_me_tool()])
         machine = Machine(clock, sequential_ids(), seeded_random(1))
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], machine=machine) as runtime:
             handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")

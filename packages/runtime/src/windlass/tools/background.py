@@ -6,7 +6,7 @@ functions here are called only where there is no run.
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 from pydantic import Field, JsonValue
 
@@ -93,7 +93,10 @@ job_tools: Final = (
 )
 """Tools of an agent that has background work, which it gets by itself."""
 
-wake_me: Final[Tool[..., object]] = library_tool(
-    _wake_me, name="wake_me", mode=ToolMode.READ, effect=EffectClass.READ, background=True
-).with_options(is_outbound=False)
-"""Lets a model sleep: its run ends, and a turn of the session begins when the time has come."""
+
+def wake_me_tool() -> Tool[..., object]:
+    """Return a tool that lets a model sleep: its run ends, and a turn of the session begins at the time."""
+    tool = library_tool(
+        _wake_me, name="wake_me", mode=ToolMode.READ, effect=EffectClass.READ, background=True
+    )
+    return cast("Tool[..., object]", tool.with_options(is_outbound=False))

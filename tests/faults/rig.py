@@ -21,7 +21,7 @@ from windlass.adapters.journals.sqlite.schema import Durability, connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent.policy import allow_start
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.ports.interpreter import Interpreter

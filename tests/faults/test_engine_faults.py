@@ -13,7 +13,7 @@ from windlass import Ambiguous, Rejected, RunStatus, ToolContext, Unavailable, t
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import store_stopped
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.engine.writer import ATTEMPTS_MAX, DELAY_S_MAX
+from windlass.engine.writing.writer import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.journal import Appended, Batch
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say

@@ -17,7 +17,7 @@ from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
-from windlass.engine.writer import SessionWriter
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.clock import Clock
 from windlass.ports.feed import CursorExpired

@@ -114,9 +114,9 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "ports/planted.py",
-            "import windlass.engine.driver",
+            "import windlass.engine.driving.driver",
             "Inside the runtime",
-            "windlass.ports.planted -> windlass.engine.driver",
+            "windlass.ports.planted -> windlass.engine.driving.driver",
         ),
         ("limits.py", "import windlass.ports", "Inside the runtime", "windlass.limits -> windlass.ports"),
         (
@@ -133,15 +133,15 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "adapters/journals/planted.py",
-            "import windlass.engine.writer",
+            "import windlass.engine.writing.writer",
             "Inside the runtime",
-            "windlass.adapters.journals.planted -> windlass.engine.writer",
+            "windlass.adapters.journals.planted -> windlass.engine.writing.writer",
         ),
         (
             "tools/planted.py",
-            "import windlass.engine.approval",
+            "import windlass.engine.tool_calls.approval",
             "Inside the runtime",
-            "windlass.tools.planted -> windlass.engine.approval",
+            "windlass.tools.planted -> windlass.engine.tool_calls.approval",
         ),
         (
             "catalog/planted.py",

@@ -29,7 +29,14 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start
-from windlass.engine.folds import RUN_BYTES, SESSION_BYTES, FoldCache, JournalFolds, RunFold, SessionFold
+from windlass.engine.writing.folds import (
+    RUN_BYTES,
+    SESSION_BYTES,
+    FoldCache,
+    JournalFolds,
+    RunFold,
+    SessionFold,
+)
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.ports.catalog import RunRow

@@ -17,8 +17,9 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent import attachments
 from windlass.agent.attachments import ESCAPES_MAX, check_parts
 from windlass.client import feed, link
-from windlass.engine import model_call, writer
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.model_calls import model_call
+from windlass.engine.writing import writer
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.limits import LIGHT_CHARS_MAX
 from windlass.playground import Playground
 from windlass.ports.journal import Batch

@@ -18,7 +18,7 @@ from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable,
 from windlass.feed import Feed
 from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX
 from windlass.ports.host import StartPolicy
-from windlass.runtime import refused_starts
+from windlass.runtime.starts import refused_starts
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.stores import WrappedStore
 from windlass_protocol import (
@@ -324,9 +324,9 @@ def test_the_caller_gets_the_same_error_when_the_store_takes_no_entry(
                 assert (type(error), error.message) == (Denied, "policy.closed: Closed.")
             assert type(await refusal(runtime.start_run("shpo", INPUT))) is Rejected
 
-    with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
+    with caplog.at_level(logging.WARNING, "windlass.runtime.starts.start"):
         play(story())
-    told = [record.getMessage() for record in caplog.records if record.name == "windlass.runtime.start"]
+    told = [record.getMessage() for record in caplog.records if record.name == "windlass.runtime.starts.start"]
     assert len(told) == 3
     assert all(text.startswith("a refused start was not recorded: ") for text in told)
 
@@ -376,7 +376,7 @@ def test_a_start_that_the_store_cannot_take_is_only_logged(caplog: pytest.LogCap
             assert (type(error), error.message) == (Unavailable, "gone")
             assert await store.list_refusals() == ()
 
-    with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
+    with caplog.at_level(logging.WARNING, "windlass.runtime.starts.start"):
         play(story())
     assert "a start was refused, and the store cannot record it: Unavailable" in caplog.text
     assert INPUT not in caplog.text

@@ -13,7 +13,7 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start
-from windlass.engine.folds import JournalFolds
+from windlass.engine.writing.folds import JournalFolds
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.ports.feed import EventFilter
@@ -687,7 +687,7 @@ def test_a_secret_is_not_in_the_inbox_either() -> None:
 def test_a_package_is_kept_once_and_looked_for_again_only_when_very_many_were_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.runtime.packages.KNOWN_PACKAGES_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.starts.packages.KNOWN_PACKAGES_MAX", 2)
 
     async def story() -> None:
         store = CountingStore()

@@ -12,7 +12,7 @@ from tests.runtime.runtime_rig import look, model_of, play, shop
 from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent.hooks import HookOptions
-from windlass.engine.spend_limits import SpendLimit
+from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.errors import AgentError, Rejected
 from windlass.limits import WAIT_MS_MAX
 from windlass.playground import Playground

@@ -505,7 +505,7 @@ def price_problems(settings: CommandSettings, agents: "Iterable[AnyAgent]") -> I
     limited = [agent for agent in agents if agent.budget and agent.budget.max_cost_micros is not None]
     if not limited:
         return
-    from windlass.runtime.executors import check_priced  # noqa: PLC0415 - slow to import
+    from windlass.runtime.starts.executors import check_priced  # noqa: PLC0415 - slow to import
 
     ports = windlass.AgentRuntime.in_memory(limited, **runtime_options(settings)).core.ports
     for agent in limited:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from windlass.adapters.system import variable as variable
     from windlass.agent.policy import RulesPolicy as RulesPolicy
     from windlass.agent.policy import allow_start as allow_start
-    from windlass.engine.provider_limits import ProviderLimit as ProviderLimit
-    from windlass.engine.provider_limits import ProviderLimits as ProviderLimits
-    from windlass.engine.spend_limits import SpendLimit as SpendLimit
+    from windlass.engine.spending.provider_limits import ProviderLimit as ProviderLimit
+    from windlass.engine.spending.provider_limits import ProviderLimits as ProviderLimits
+    from windlass.engine.spending.spend_limits import SpendLimit as SpendLimit
     from windlass.feed import Feed as Feed
     from windlass.ports.clock import Clock as Clock
     from windlass.ports.feed import EventBus as EventBus
@@ -63,11 +63,11 @@ _HOMES = {
         "RulesPolicy",
         "allow_start",
     ),
-    "windlass.engine.provider_limits": (
+    "windlass.engine.spending.provider_limits": (
         "ProviderLimit",
         "ProviderLimits",
     ),
-    "windlass.engine.spend_limits": ("SpendLimit",),
+    "windlass.engine.spending.spend_limits": ("SpendLimit",),
     "windlass.feed": ("Feed",),
     "windlass.ports.clock": ("Clock",),
     "windlass.ports.feed": (

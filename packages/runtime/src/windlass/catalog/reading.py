@@ -12,7 +12,7 @@ from windlass.agent.agent import subagent_tool
 from windlass.agent.dynamic import join_instructions
 from windlass.agent.hooks import BEFORE_MODEL_CALL
 from windlass.agent.package import package_of
-from windlass.engine.model_call import system_words, to_llm
+from windlass.engine.model_calls.model_call import system_words, to_llm
 from windlass.errors import Rejected, kind_of
 from windlass.ports.catalog import RunRow
 from windlass.ports.documents import Document, Documents

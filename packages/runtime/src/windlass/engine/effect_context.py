@@ -5,19 +5,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import Final, cast
 
-from windlass.engine.batches import Batches
 from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import Lease, PauseClock
 from windlass.engine.deadline import Deadlines
 from windlass.engine.dynamic import ResolverPorts
-from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.programs import Programs
-from windlass.engine.provider_limits import RuntimeLimits
-from windlass.engine.session_sandbox import FindSandbox
-from windlass.engine.spend_limits import SpendLimits
-from windlass.engine.subagents import Delegator
+from windlass.engine.spending.batches import Batches
+from windlass.engine.spending.provider_limits import RuntimeLimits
+from windlass.engine.spending.spend_limits import SpendLimits
 from windlass.engine.tasks import EffectTask, Tasks
-from windlass.engine.writer import SessionWriter
+from windlass.engine.tool_calls.programs import Programs
+from windlass.engine.tool_calls.session_sandbox import FindSandbox
+from windlass.engine.tool_calls.subagents import Delegator
+from windlass.engine.writing.masking import MaskedAnswer, SecretInputs
+from windlass.engine.writing.writer import SessionWriter
 from windlass.ports.clock import Clock, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.interpreter import Interpreter, LiveProgram

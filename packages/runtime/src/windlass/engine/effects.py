@@ -1,27 +1,27 @@
 """Effects of a session: each is performed by the part that knows how.
 
-Calls are judged in `windlass.engine.call_judge`, tools run in `windlass.engine.tool_effects`, and models are
-called in `windlass.engine.model_effects`. The tasks of effects are in `windlass.engine.tasks`.
+Calls are judged in `windlass.engine.tool_calls.call_judge`, tools run in `windlass.engine.tool_calls.tool_effects`, and models are
+called in `windlass.engine.model_calls.model_effects`. The tasks of effects are in `windlass.engine.tasks`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.engine.approval import deciders_of
 from windlass.engine.binding import MISSING_AGENT, Binder, load_prices
-from windlass.engine.call_judge import CallJudge
 from windlass.engine.clocks import PauseClock
 from windlass.engine.deadline import Interruptible
 from windlass.engine.delivery import deliver
 from windlass.engine.dynamic import resolve_run
 from windlass.engine.effect_context import EffectContext, EffectPorts
 from windlass.engine.hook_points import at_point, check_answer
-from windlass.engine.model_call import Prompt
-from windlass.engine.model_effects import ModelEffects
-from windlass.engine.subagents import review_report
+from windlass.engine.model_calls.model_call import Prompt
+from windlass.engine.model_calls.model_effects import ModelEffects
 from windlass.engine.tasks import Performed
-from windlass.engine.tool_effects import ToolEffects
-from windlass.engine.writer import SessionWriter
+from windlass.engine.tool_calls.approval import deciders_of
+from windlass.engine.tool_calls.call_judge import CallJudge
+from windlass.engine.tool_calls.subagents import review_report
+from windlass.engine.tool_calls.tool_effects import ToolEffects
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import AgentError, Rejected
 from windlass.ports.journal import Standing
 from windlass.ports.purses import CallGrant

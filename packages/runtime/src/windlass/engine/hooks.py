@@ -26,9 +26,9 @@ from windlass.agent.hooks import (
     Hook,
 )
 from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
-from windlass.engine.masking import log_failure
-from windlass.engine.model_call import elapsed_ms, whole
-from windlass.engine.writer import SessionWriter
+from windlass.engine.model_calls.model_call import elapsed_ms, whole
+from windlass.engine.writing.masking import log_failure
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Rejected, kind_of
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,

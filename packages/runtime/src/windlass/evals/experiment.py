@@ -29,9 +29,9 @@ from windlass.limits import FAN_OUT_AT_ONCE_MAX
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_id, check_part, no_value
 from windlass.runtime.compose import AgentRuntime, fan_out_at_once
-from windlass.runtime.executors import check_priced
 from windlass.runtime.registry import register_agent
 from windlass.runtime.requests import Approval, Interrupted, Question
+from windlass.runtime.starts.executors import check_priced
 from windlass.tools.context import ToolContext
 from windlass_harness.ledger.goals import Attempt, run_tokens, score
 from windlass_harness.ledger.tapes import read_tape

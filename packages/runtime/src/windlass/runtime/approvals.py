@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
-from windlass.engine.inbox import DISPATCHED, each_item, item_key
-from windlass.engine.writer import Publisher, load
+from windlass.engine.driving.inbox import DISPATCHED, each_item, item_key
+from windlass.engine.writing.writer import Publisher, load
 from windlass.errors import AgentError
 from windlass.ports.host import ApprovalDispatcher
 from windlass.ports.inbox import DispatchedItem

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from windlass.runtime.handle import RunHandle, TypedResult
     from windlass.runtime.opening import Durability
     from windlass.runtime.options import RunOptions, RuntimeOptions
-    from windlass.runtime.packages import EffectivePackage
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.sessions import RuntimeSessions
+    from windlass.runtime.starts.packages import EffectivePackage
     from windlass.schedules import Schedules
     from windlass.workflow import Workflow
     from windlass_protocol import (
@@ -325,7 +325,7 @@ class AgentRuntime:
         Raises:
             Rejected: the package is unknown, it cannot be run, or it belongs to another agent.
         """
-        from windlass.runtime.packages import effective_package  # noqa: PLC0415 - slow to import
+        from windlass.runtime.starts.packages import effective_package  # noqa: PLC0415 - slow to import
 
         check_request(request)
         return await effective_package(self.core.ports, request)

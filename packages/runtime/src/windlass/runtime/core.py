@@ -11,26 +11,26 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from windlass.engine.batches import Batches
 from windlass.engine.clocks import moment
-from windlass.engine.drives import Ports
+from windlass.engine.driving.drives import Ports
+from windlass.engine.driving.engine import Engine, LocalWakes
+from windlass.engine.driving.inbox import item_key
 from windlass.engine.effect_context import EffectPorts
-from windlass.engine.engine import Engine, LocalWakes
-from windlass.engine.folds import JournalFolds
-from windlass.engine.inbox import item_key
-from windlass.engine.masking import log_failure
-from windlass.engine.provider_limits import RuntimeLimits
-from windlass.engine.spend_limits import SpendLimits
+from windlass.engine.spending.batches import Batches
+from windlass.engine.spending.provider_limits import RuntimeLimits
+from windlass.engine.spending.spend_limits import SpendLimits
+from windlass.engine.writing.folds import JournalFolds
+from windlass.engine.writing.masking import log_failure
 from windlass.errors import Conflict
 from windlass.refusals import check_given, check_id, missing_port, runtime_closed
 from windlass.runtime.answers import Answers
 from windlass.runtime.approvals import ApprovalDesk
-from windlass.runtime.binding import RuntimeBinder
-from windlass.runtime.executors import find_provider, sandbox_of
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.runs import TERMINAL, Runs
-from windlass.runtime.start import RuntimeDelegator
-from windlass.runtime.starting import Starts
+from windlass.runtime.starts.binding import RuntimeBinder
+from windlass.runtime.starts.executors import find_provider, sandbox_of
+from windlass.runtime.starts.start import RuntimeDelegator
+from windlass.runtime.starts.starting import Starts
 from windlass_harness.loop.subagents import CANCEL
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic_core import from_json
 
 from windlass.agent.package import package_of
-from windlass.engine.folds import RUN_BYTES, FoldCache
+from windlass.engine.writing.folds import RUN_BYTES, FoldCache
 from windlass.errors import AgentError, Rejected
 from windlass.feed.live import weight
 from windlass.ports.catalog import RunRow

@@ -10,7 +10,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Output
 from windlass.agent.output import parse_output
-from windlass.engine.inbox import item_key
+from windlass.engine.driving.inbox import item_key
 from windlass.errors import Rejected, check_whole, kind_of
 from windlass.feed.cursors import decode_cursor
 from windlass.ports.feed import EventStream, bad_subscription

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
-from windlass.engine.inbox import item_key
-from windlass.engine.spend_limits import SpendLimits
+from windlass.engine.driving.inbox import item_key
+from windlass.engine.spending.spend_limits import SpendLimits
 from windlass.ports.feed import EventStream
 from windlass.ports.inbox import COMPACT, STATE
 from windlass.refusals import bad_request, check_given, check_items

@@ -12,19 +12,19 @@ from pydantic import JsonValue
 from windlass.agent.hooks import AFTER_TOOL_CALL
 from windlass.agent.policy import decides_by_rules
 from windlass.engine.binding import Binding
-from windlass.engine.call_judge import CallJudge
 from windlass.engine.effect_context import EffectContext, family_of
 from windlass.engine.hook_points import after_call
-from windlass.engine.masking import MaskedAnswer, log_failure
-from windlass.engine.model_call import elapsed_ms
-from windlass.engine.results import (
+from windlass.engine.model_calls.model_call import elapsed_ms
+from windlass.engine.tasks import CANCELLED, EffectTask
+from windlass.engine.tool_calls.call_judge import CallJudge
+from windlass.engine.tool_calls.results import (
     CallResults,
     failure_result,
     read_recorded_arguments,
     review,
 )
-from windlass.engine.session_sandbox import SessionSandbox, attachments_of
-from windlass.engine.tasks import CANCELLED, EffectTask
+from windlass.engine.tool_calls.session_sandbox import SessionSandbox, attachments_of
+from windlass.engine.writing.masking import MaskedAnswer, log_failure
 from windlass.errors import AgentError, is_for_us
 from windlass.limits import PROGRAM_CALLS_AT_ONCE_MAX
 from windlass.tools import Tool, ToolFailed

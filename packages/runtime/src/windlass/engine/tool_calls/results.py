@@ -6,12 +6,12 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.agent.policy import decides_by_rules
-from windlass.engine.approval import timeout_decision
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.masking import has_mask, is_clean_at_once, log_failure, mask_cut_text, mask_value
-from windlass.engine.model_call import whole
-from windlass.engine.writer import retry_store_call
+from windlass.engine.model_calls.model_call import whole
+from windlass.engine.tool_calls.approval import timeout_decision
+from windlass.engine.writing.masking import has_mask, is_clean_at_once, log_failure, mask_cut_text, mask_value
+from windlass.engine.writing.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.clock import Clock

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from windlass.engine.spend_limits import SpendLimits
+from windlass.engine.spending.spend_limits import SpendLimits
 from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
 from windlass.ports.inbox import NewRun

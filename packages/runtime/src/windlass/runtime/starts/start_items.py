@@ -6,7 +6,7 @@ from pydantic_core import to_json
 
 from windlass.agent.package import compaction_config, compaction_route
 from windlass.ports.inbox import RequestedRun
-from windlass.runtime.packages import EffectivePackage
+from windlass.runtime.starts.packages import EffectivePackage
 from windlass_harness import __version__
 from windlass_harness.views.session import DEFAULT_COMPACTION
 from windlass_protocol import (

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.clocks import moment
-from windlass.engine.drives import ATTEMPTS_MAX, Drives, Ports, end_feeds_if_stopped
+from windlass.engine.driving.drives import ATTEMPTS_MAX, Drives, Ports, end_feeds_if_stopped
 from windlass.errors import AgentError
 from windlass.limits import OWNER_LEASE_MS, WAIT_MS_MAX
 from windlass.ports.catalog import Catalog

@@ -17,18 +17,20 @@ from windlass.agent.package import (
 )
 from windlass.agent.policy import InheritedPolicy, RulesPolicy
 from windlass.agent.skills import Skills
-from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import await_within
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.engine.masking import log_failure
+from windlass.engine.tool_calls.approval import maybe_await
+from windlass.engine.writing.masking import log_failure
 from windlass.errors import Rejected, is_for_us, kind_of
 from windlass.limits import DEPS_TIMEOUT_MS
 from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.refusals import invalid_package, missing_agent, missing_deps, missing_port
-from windlass.runtime.executors import (
+from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
+from windlass.runtime.rooms import rehearse
+from windlass.runtime.starts.executors import (
     fallbacks_of,
     hooks_of,
     prices_for,
@@ -36,9 +38,7 @@ from windlass.runtime.executors import (
     summary_provider_of,
     tools_of,
 )
-from windlass.runtime.packages import check_no_secret
-from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
-from windlass.runtime.rooms import rehearse
+from windlass.runtime.starts.packages import check_no_secret
 from windlass.tools.calling import after_few_checks
 from windlass.tools.context import copy_of
 from windlass.tools.deps import RunInfo, deps_class

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from windlass.engine.writer import Lost, retry_store_call
+from windlass.engine.writing.writer import Lost, retry_store_call
 from windlass.errors import AgentError
 from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock

@@ -14,15 +14,23 @@ from typing import Final, Literal
 
 from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import ParkedPauses, moment
-from windlass.engine.driver import Driver
+from windlass.engine.driving.driver import Driver
+from windlass.engine.driving.inbox import NO_QUARANTINE, Quarantine, RefusedDrive, agent_of
+from windlass.engine.driving.versions import WorkflowVersions
 from windlass.engine.effect_context import EffectPorts
 from windlass.engine.effects import Effects
 from windlass.engine.hooks import EventHooks, FindEventHooks
-from windlass.engine.inbox import NO_QUARANTINE, Quarantine, RefusedDrive, agent_of
-from windlass.engine.masking import log_failure
-from windlass.engine.model_call import Prompt
-from windlass.engine.versions import WorkflowVersions
-from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, load, save, wants_snapshot
+from windlass.engine.model_calls.model_call import Prompt
+from windlass.engine.writing.masking import log_failure
+from windlass.engine.writing.writer import (
+    Loaded,
+    Publisher,
+    Scribe,
+    SessionWriter,
+    load,
+    save,
+    wants_snapshot,
+)
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import DRAIN_S
 from windlass.ports.clock import Clock

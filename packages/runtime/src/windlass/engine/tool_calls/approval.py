@@ -18,8 +18,8 @@ from windlass.engine.binding import Binding
 from windlass.engine.clocks import stamp
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.hook_points import HookGate, before_call, before_request
-from windlass.engine.masking import log_failure, mask_value
-from windlass.engine.writer import log_ids
+from windlass.engine.writing.masking import log_failure, mask_value
+from windlass.engine.writing.writer import log_ids
 from windlass.errors import Rejected, is_for_us
 from windlass.limits import WAIT_MS_MAX
 from windlass.ports.clock import Clock

@@ -13,8 +13,8 @@ from windlass.agent.agent import Agent, AnyAgent, output_contract
 from windlass.agent.attachments import Inline, address_of, part_in_store
 from windlass.agent.package import budget_limits
 from windlass.engine.clocks import moment
-from windlass.engine.inbox import item_key
-from windlass.engine.spend_limits import SpendLimit, limit_reached, run_budget
+from windlass.engine.driving.inbox import item_key
+from windlass.engine.spending.spend_limits import SpendLimit, limit_reached, run_budget
 from windlass.errors import AgentError, Conflict, kind_of
 from windlass.limits import PLAYGROUND_PREFIX
 from windlass.ports.inbox import STEER, NewRun
@@ -30,15 +30,15 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime.answers import Asking, PostedAnswers
-from windlass.runtime.continued import ContinuedRuns
-from windlass.runtime.executors import check_limits_priced, has_free_fallback
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.options import RunOptions
-from windlass.runtime.packages import EffectivePackage, PackageKeeper
-from windlass.runtime.refused_starts import AUDITED_FIELDS, record_refusal
 from windlass.runtime.registry import Registered
-from windlass.runtime.start import PlaygroundStart, check_deps, check_free, check_start
-from windlass.runtime.start_items import comparable_fields, session_opening, start_body
+from windlass.runtime.starts.continued import ContinuedRuns
+from windlass.runtime.starts.executors import check_limits_priced, has_free_fallback
+from windlass.runtime.starts.packages import EffectivePackage, PackageKeeper
+from windlass.runtime.starts.refused_starts import AUDITED_FIELDS, record_refusal
+from windlass.runtime.starts.start import PlaygroundStart, check_deps, check_free, check_start
+from windlass.runtime.starts.start_items import comparable_fields, session_opening, start_body
 from windlass.runtime.undo import calls_of, undo_facts
 from windlass.tools.calling import read_by_size
 from windlass.tools.deps import deps_class

@@ -10,15 +10,12 @@ from functools import partial
 from typing import Final
 
 from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
-from windlass.engine.batches import BatchedCall, Batches, BatchItem, ItemState
 from windlass.engine.binding import MISSING_AGENT, Binding, load_prices
-from windlass.engine.call_judge import CallJudge
-from windlass.engine.compaction import SummaryLimits, compact
 from windlass.engine.dynamic import resolve_step
 from windlass.engine.effect_context import EffectContext, current_task
 from windlass.engine.hook_points import hook_call
-from windlass.engine.masking import MaskedAnswer, UnseenAnswer
-from windlass.engine.model_call import (
+from windlass.engine.model_calls.compaction import SummaryLimits, compact
+from windlass.engine.model_calls.model_call import (
     Collector,
     ModelRequest,
     Prompt,
@@ -27,12 +24,15 @@ from windlass.engine.model_call import (
     listen,
     system_words,
 )
-from windlass.engine.output import StructuredOutput
-from windlass.engine.provider_limits import ProviderSlot
-from windlass.engine.results import broken_off, model_error
-from windlass.engine.spend_limits import SUMMARY_CALL, SummaryTooDear
-from windlass.engine.subagents import with_subagents
-from windlass.engine.writer import retry_store_call
+from windlass.engine.model_calls.output import StructuredOutput
+from windlass.engine.spending.batches import BatchedCall, Batches, BatchItem, ItemState
+from windlass.engine.spending.provider_limits import ProviderSlot
+from windlass.engine.spending.spend_limits import SUMMARY_CALL, SummaryTooDear
+from windlass.engine.tool_calls.call_judge import CallJudge
+from windlass.engine.tool_calls.results import broken_off, model_error
+from windlass.engine.tool_calls.subagents import with_subagents
+from windlass.engine.writing.masking import MaskedAnswer, UnseenAnswer
+from windlass.engine.writing.writer import retry_store_call
 from windlass.errors import AgentError, Conflict, Unavailable, is_for_us
 from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.batches import BatchProvider

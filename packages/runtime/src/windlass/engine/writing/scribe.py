@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from windlass.engine.masking import is_clean_at_once, mask_object
+from windlass.engine.writing.masking import is_clean_at_once, mask_object
 from windlass.tools.calling import in_masking_thread
 from windlass.tools.results import is_light
 from windlass_harness.loop.events import Draft

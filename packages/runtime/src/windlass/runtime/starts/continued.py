@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from pydantic.alias_generators import to_camel
 
 from windlass.agent.agent import WORKFLOW_ROUTE
-from windlass.engine.inbox import each_item
+from windlass.engine.driving.inbox import each_item
 from windlass.ports.catalog import RunRow
 from windlass.refusals import NAME_SHOWN_CHARS_MAX, not_retryable, not_undoable, run_id_in_use
 from windlass.runtime.runs import TERMINAL

@@ -10,11 +10,11 @@ from typing import Final, TypeGuard, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
-from windlass.engine.masking import log_failure, mask_object
-from windlass.engine.results import CallResults, failure_result
-from windlass.engine.writer import retry_store_call
+from windlass.engine.tool_calls.approval import Judged
+from windlass.engine.tool_calls.results import CallResults, failure_result
+from windlass.engine.writing.masking import log_failure, mask_object
+from windlass.engine.writing.writer import retry_store_call
 from windlass.errors import AgentError
 from windlass.limits import (
     ARGUMENT_VALUES_MAX,

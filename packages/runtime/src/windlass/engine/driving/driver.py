@@ -15,10 +15,10 @@ from typing import Final
 
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
+from windlass.engine.driving.inbox import NO_QUARANTINE, InboxReader, Intake, Mailbox, Quarantine
 from windlass.engine.effects import Effects
-from windlass.engine.inbox import NO_QUARANTINE, InboxReader, Intake, Mailbox, Quarantine
-from windlass.engine.spend_limits import SpendLimit
-from windlass.engine.writer import Lost, SessionWriter, log_ids
+from windlass.engine.spending.spend_limits import SpendLimit
+from windlass.engine.writing.writer import Lost, SessionWriter, log_ids
 from windlass.errors import AgentError, Unavailable
 from windlass.ports.inbox import InboxItem
 from windlass.ports.journal import Standing

@@ -10,11 +10,11 @@ from functools import partial
 from windlass.agent.agent import WORKFLOW_ROUTE, check_sink, output_contract, subagent_words
 from windlass.agent.attachments import Inline, check_parts, parts_chars
 from windlass.agent.hooks import check_hook
-from windlass.engine.approval import timeout_decision
 from windlass.engine.binding import load_prices
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.spend_limits import SpendLimits, run_budget
-from windlass.engine.subagents import Task
+from windlass.engine.spending.spend_limits import SpendLimits, run_budget
+from windlass.engine.tool_calls.approval import timeout_decision
+from windlass.engine.tool_calls.subagents import Task
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.ports.archive import SessionCopy
 from windlass.ports.host import StartPolicy
@@ -32,7 +32,8 @@ from windlass.refusals import (
     start_denied,
     unmet_deps,
 )
-from windlass.runtime.executors import (
+from windlass.runtime.registry import RuntimePorts
+from windlass.runtime.starts.executors import (
     adapter_of,
     check_batches,
     check_limits_priced,
@@ -44,16 +45,15 @@ from windlass.runtime.executors import (
     summary_provider_of,
     tools_of,
 )
-from windlass.runtime.packages import (
+from windlass.runtime.starts.packages import (
     EffectivePackage,
     PackageKeeper,
     effective_package,
     fingerprint_of,
     resolve_package,
 )
-from windlass.runtime.refused_starts import record_refusal
-from windlass.runtime.registry import RuntimePorts
-from windlass.runtime.start_items import session_opening, start_body
+from windlass.runtime.starts.refused_starts import record_refusal
+from windlass.runtime.starts.start_items import session_opening, start_body
 from windlass.tools.calling import read_by_size
 from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from windlass.agent.output import OutputContext, OutputType, dump_output
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.masking import log_failure
+from windlass.engine.writing.masking import log_failure
 from windlass.errors import Rejected, is_for_us, is_told_to_end, kind_of
 from windlass.limits import (
     OUTPUT_BYTES,

@@ -7,11 +7,11 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from windlass.engine.approval import Judged, judge, judge_allowed, settled_by_rules
 from windlass.engine.binding import MISSING_AGENT
 from windlass.engine.effect_context import EffectContext
-from windlass.engine.results import refuse_lost_secret
-from windlass.engine.subagents import delegate
+from windlass.engine.tool_calls.approval import Judged, judge, judge_allowed, settled_by_rules
+from windlass.engine.tool_calls.results import refuse_lost_secret
+from windlass.engine.tool_calls.subagents import delegate
 from windlass.tools.calling import Arguments, few_checks
 from windlass.tools.json_schema import ManyChecks
 from windlass.tools.results import is_light

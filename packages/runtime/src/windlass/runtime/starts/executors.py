@@ -7,9 +7,9 @@ from typing import Final, cast
 from windlass.agent.agent import subagent_tool
 from windlass.agent.hooks import Hook
 from windlass.agent.package import compaction_route, fallback_routes, is_batched
-from windlass.engine.session_sandbox import SandboxPlace
-from windlass.engine.spend_limits import SpendLimit
-from windlass.engine.subagents import Task
+from windlass.engine.spending.spend_limits import SpendLimit
+from windlass.engine.tool_calls.session_sandbox import SandboxPlace
+from windlass.engine.tool_calls.subagents import Task
 from windlass.errors import AgentError
 from windlass.ports.batches import BatchProvider
 from windlass.ports.model import LLMProvider

@@ -20,7 +20,7 @@ from pydantic_core import to_json
 
 from windlass.agent.attachments import data_url
 from windlass.engine.deadline import Deadlines, run_with_deadline
-from windlass.engine.masking import MaskedAnswer, mask_cut_text
+from windlass.engine.writing.masking import MaskedAnswer, mask_cut_text
 from windlass.errors import AgentError, Rejected, Unavailable, kind_of
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,

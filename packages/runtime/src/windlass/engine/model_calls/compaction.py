@@ -18,11 +18,11 @@ from windlass.engine.deadline import (
     await_within,
     run_with_deadline,
 )
-from windlass.engine.masking import MaskedAnswer, UnseenAnswer
-from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
-from windlass.engine.provider_limits import ProviderSlot
-from windlass.engine.results import broken_off, model_error
-from windlass.engine.spend_limits import SummaryTooDear
+from windlass.engine.model_calls.model_call import Collector, ModelRequest, listen, to_llm
+from windlass.engine.spending.provider_limits import ProviderSlot
+from windlass.engine.spending.spend_limits import SummaryTooDear
+from windlass.engine.tool_calls.results import broken_off, model_error
+from windlass.engine.writing.masking import MaskedAnswer, UnseenAnswer
 from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
 from windlass.ports.model import ModelFault, ModelUnavailable, is_unpaid, window_tokens

@@ -10,7 +10,7 @@ from windlass.agent.package import (
     package_json,
     with_batch,
 )
-from windlass.engine.approval import maybe_await
+from windlass.engine.tool_calls.approval import maybe_await
 from windlass.errors import AgentError, is_for_us
 from windlass.refusals import (
     contract_violation,

@@ -8,10 +8,10 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass.agent.agent import subagent_tool
-from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
 from windlass.engine.hook_points import after_call
-from windlass.engine.results import CallResults, failure_result, review
+from windlass.engine.tool_calls.approval import Judged
+from windlass.engine.tool_calls.results import CallResults, failure_result, review
 from windlass.errors import AgentError
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore

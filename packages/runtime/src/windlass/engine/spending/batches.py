@@ -24,8 +24,8 @@ from msgspec import structs
 from pydantic_core import to_json
 
 from windlass.engine.clocks import moment
-from windlass.engine.masking import log_failure
-from windlass.engine.writer import Scribe, retry_store_call
+from windlass.engine.writing.masking import log_failure
+from windlass.engine.writing.writer import Scribe, retry_store_call
 from windlass.errors import AgentError, Conflict, Rejected
 from windlass.ports.batches import BatchApi, BatchProvider, BatchRequest, OwnBatch, no_answer_error
 from windlass.ports.clock import Clock

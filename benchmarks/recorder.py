@@ -19,7 +19,7 @@ from benchmarks.goals import Numbers
 from benchmarks.measure import FULL as FULL_EFFORT
 from benchmarks.measure import QUICK as QUICK_EFFORT
 from benchmarks.measure import Effort, start_up
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
+from windlass.sqlite.recorded import RecordedStore
 from windlass.ledger import BuilderQuery, Runtime
 from windlass.ledger.index import catch_up
 from windlass.ports.recorded import NumberedRow

@@ -20,8 +20,8 @@ from tests.fleet.test_postgres import story
 
 from tools.postgres import Postgres
 from windlass import Corrupt, Rejected
-from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepare
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.schema import MIGRATIONS, connect, prepare
+from windlass.sqlite.store import SqliteStore
 from windlass.ports.documents import Document
 from windlass.ports.journal import Batch, Standing
 from windlass.ports.listing import RefusedStart

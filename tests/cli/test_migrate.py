@@ -10,8 +10,8 @@ from tests.cli.commands import run_here
 
 from tools.postgres import Postgres
 from windlass import Unavailable
-from windlass.adapters.journals.sqlite import schema as sqlite_versions
-from windlass.adapters.journals.sqlite.schema import MIGRATIONS, back_up, connect, prepare, version_of
+from windlass.sqlite import schema as sqlite_versions
+from windlass.sqlite.schema import MIGRATIONS, back_up, connect, prepare, version_of
 from windlass.postgres import schema as postgres_schema
 
 NEWEST = len(MIGRATIONS)

@@ -9,7 +9,7 @@ import psycopg
 
 from tools.postgres import CLEAN, Postgres
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.inbox import NewRun
 from windlass.ports.journal import Appended, Batch, Claim, Standing

@@ -15,7 +15,7 @@ from tests.contracts.test_store_catalog import AT, PARENT, begin, body, end, fac
 from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.ports.archive import SessionCopy, StoredAppend
 from windlass.ports.journal import Batch, Claim
 from windlass.ports.listing import SessionFilter, SessionOrder

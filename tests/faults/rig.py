@@ -16,9 +16,9 @@ from tests.faults.mutants import mutated
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
-from windlass.adapters.journals.sqlite.schema import Durability, connect
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sql.statements import Cursor, SqlConnection, Value
+from windlass.sqlite.schema import Durability, connect
+from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent.policy import allow_start
 from windlass.engine.writing.scribe import RedactingScribe

@@ -17,7 +17,7 @@ from tests.story import play
 
 from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
-from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
+from windlass.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.journal import Appended, Batch, Claim
 from windlass.ports.listing import RunFilter

@@ -17,7 +17,7 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
 
 from windlass import Agent, Approval, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.code_mode.monty import MontyInterpreter
 from windlass.runtime.handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say

@@ -15,7 +15,7 @@ from tests.faults.verdict import Violation, judge
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable

@@ -169,9 +169,9 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "postgres/planted.py",
-            "import windlass.adapters.journals.sqlite.files",
+            "import windlass.sqlite.files",
             "Stores do not know each other",
-            "windlass.postgres.planted -> windlass.adapters.journals.sqlite.files",
+            "windlass.postgres.planted -> windlass.sqlite.files",
         ),
         ("planted.py", "", "Inside the runtime", "windlass.planted"),
     ],

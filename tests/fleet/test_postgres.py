@@ -15,15 +15,15 @@ from tests.contracts.test_store_catalog import ask_bob, begin, fact, names
 
 from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime
-from windlass.adapters.journals.sql.integrity import (
+from windlass.sql.integrity import (
     APPEND_COLUMNS,
     CONSUMED_COLUMNS,
     INDEX,
     SESSION_COLUMNS,
 )
-from windlass.adapters.journals.sql.statements import Cursor, Value
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sql.statements import Cursor, Value
+from windlass.sqlite import schema as sqlite_schema
+from windlass.sqlite.store import SqliteStore
 from windlass.ports.archive import SessionCopy
 from windlass.ports.documents import Document
 from windlass.ports.inbox import NewRun

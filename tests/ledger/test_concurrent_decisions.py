@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.rig import BETTER, GOAL, builder, clerk, opened
 
 from windlass import Conflict, Denied
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
+from windlass.sqlite.recorded import RecordedStore
 from windlass.ledger import ProposalStatus
 from windlass.ledger.hosted import PortStore
 from windlass.ports.recorded import NumberedRow, RunStore

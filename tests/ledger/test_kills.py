@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.ledger.samples import GOAL, child, decide, record
 
-from windlass.adapters.journals.sqlite.spool import Spool
+from windlass.sqlite.spool import Spool
 from windlass.ledger import BuilderQuery, Run, RunStatus, Runtime, query
 
 CALLS = """

@@ -16,7 +16,7 @@ from tests.runtime.runtime_rig import (
     until,
 )
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.agent import Agent, Output
 from windlass.agent.package import fingerprint, package_json

@@ -25,7 +25,7 @@ from tests.harness.views.journal import Journal, at, request, sessions
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start

@@ -13,7 +13,7 @@ from tests.client.rig import client_of, faking, frame, reply, stream
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.agent import attachments
 from windlass.agent.attachments import ESCAPES_MAX, check_parts
 from windlass.client import feed, link

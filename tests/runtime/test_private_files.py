@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.contracts.stores import claim
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.ledger import DecisionType, Runtime
 from windlass.private_files import make_database, make_folder, open_private, tighten_database, write_private
 from windlass.sandboxes.processes import Folders

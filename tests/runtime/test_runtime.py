@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 from tests.runtime.runtime_rig import CountingStore, model_of, play, request, shop, until
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start

@@ -122,7 +122,7 @@ UNUSED = {
     "jsonschema",
     "sqlite3",
     "tree_sitter",
-    "windlass.adapters.journals.sqlite",
+    "windlass.sqlite",
     "windlass.client",
     "windlass.ledger",
     "windlass.models.anthropic",

@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
 from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.agent.hooks import HookOptions
 from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.errors import AgentError, Rejected

@@ -10,7 +10,7 @@ from typing import Final, Literal, cast
 from tests.security.bank import asked
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
 from windlass.feed import Feed

@@ -16,7 +16,7 @@ from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, made, open
 
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.catalog import Sessions, SessionStatus
 from windlass.catalog import archive as importing
 from windlass.catalog.archive import own_runs

@@ -829,7 +829,7 @@ def check_file(store: Path) -> None:
         CommandError: it is a folder.
         Rejected: its folder is closed.
     """
-    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
+    from windlass.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     check_reachable(store)
     if store.is_dir():

@@ -9,7 +9,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
-    from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
+    from windlass.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.loop_watch import loop_stalls as loop_stalls
     from windlass.adapters.loop_watch import shorten_stalls as shorten_stalls
     from windlass.adapters.system import SystemClock as SystemClock
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
-    "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
+    "windlass.sqlite.store": ("SqliteStore",),
     "windlass.adapters.loop_watch": (
         "loop_stalls",
         "shorten_stalls",

@@ -10,9 +10,9 @@ from typing import Final, TypeVar, cast
 
 from pydantic_core import from_json
 
-from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
-from windlass.adapters.journals.sqlite.spool import Spool
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.run_index import SqliteRunIndex
+from windlass.sqlite.spool import Spool
+from windlass.sqlite.store import SqliteStore
 from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.spool import Durability, FileLocation, Ledger

@@ -10,7 +10,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from windlass.adapters.journals.sqlite.schema import file_error
+from windlass.sqlite.schema import file_error
 from windlass.json_value import text_of
 from windlass.ledger.hosted import runtime_location
 from windlass.ledger.index import catch_up, read_summary

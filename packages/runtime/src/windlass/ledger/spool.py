@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
-from windlass.adapters.journals.sqlite.spool import Spool, spool_folder
+from windlass.sqlite.spool import Spool, spool_folder
 from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.wall import day_and_time, random_hex
@@ -313,7 +313,7 @@ class FileLocation:
 
     def open(self) -> "RunStore":
         """Open the journal."""
-        from windlass.adapters.journals.sqlite.recorded import RecordedStore  # noqa: PLC0415 - slow to import
+        from windlass.sqlite.recorded import RecordedStore  # noqa: PLC0415 - slow to import
 
         return RecordedStore(self.database, durability=self.durability)
 

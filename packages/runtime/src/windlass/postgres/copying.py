@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import corrupt, misconfiguration
-from windlass.adapters.journals.sql.integrity import (
+from windlass.sql.integrity import (
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
     DOCUMENT_COLUMNS,
@@ -33,12 +33,12 @@ from windlass.adapters.journals.sql.integrity import (
     StoreKey,
     damage_error,
 )
-from windlass.adapters.journals.sql.statements import Row, SqlConnection, Value
-from windlass.adapters.journals.sqlite.marks import MARK_SUFFIX, read_state
-from windlass.adapters.journals.sqlite.schema import FAILURES as SQLITE_FAILURES
-from windlass.adapters.journals.sqlite.schema import check_reachable, connect_to_read, version_of
-from windlass.adapters.journals.sqlite.schema import translate as translate_sqlite
-from windlass.adapters.journals.sqlite.spool import spool_folder
+from windlass.sql.statements import Row, SqlConnection, Value
+from windlass.sqlite.marks import MARK_SUFFIX, read_state
+from windlass.sqlite.schema import FAILURES as SQLITE_FAILURES
+from windlass.sqlite.schema import check_reachable, connect_to_read, version_of
+from windlass.sqlite.schema import translate as translate_sqlite
+from windlass.sqlite.spool import spool_folder
 from windlass.errors import AgentError
 from windlass.postgres.link import (
     FAILURES,

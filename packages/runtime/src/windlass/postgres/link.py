@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.string import TextBinaryLoader
 
 from windlass.adapters.journals.rules import corrupt, misconfiguration, rejection, unavailable
-from windlass.adapters.journals.sql.statements import Cursor, Value
+from windlass.sql.statements import Cursor, Value
 from windlass.errors import AgentError
 from windlass_protocol.frozen import frozen
 

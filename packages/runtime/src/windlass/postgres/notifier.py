@@ -22,7 +22,7 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from windlass.adapters.journals.sql.integrity import StoreKey
+from windlass.sql.integrity import StoreKey
 from windlass.ports.inbox import InboxNotice
 from windlass.postgres.link import FAILURES, PostgresAddress
 

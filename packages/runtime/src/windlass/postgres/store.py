@@ -9,8 +9,8 @@ from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, unavailable
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.store import SqlStore
+from windlass.sql.integrity import StoreKey
+from windlass.sql.store import SqlStore
 from windlass.errors import AgentError
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.inbox import InboxNotice

@@ -15,9 +15,9 @@ from threading import Event, Lock, Thread
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, ambiguous, store_stopped, unavailable
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.jobs import Job, answer
-from windlass.adapters.journals.sql.statements import Row
+from windlass.sql.integrity import StoreKey
+from windlass.sql.jobs import Job, answer
+from windlass.sql.statements import Row
 from windlass.postgres.link import (
     FAILURES,
     STANDSTILL_MS,

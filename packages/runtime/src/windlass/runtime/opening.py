@@ -34,9 +34,9 @@ async def open_store(address: str | Path, *, durability: Durability = "power") -
             "a store is a file or postgresql://user@host/database, found an address of another form"
         )
     # A program in memory needs no database.
-    from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415
-    from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415
-    from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415
+    from windlass.sqlite.recorded import take_in_left  # noqa: PLC0415
+    from windlass.sqlite.spool import spool_folder  # noqa: PLC0415
+    from windlass.sqlite.store import SqliteStore  # noqa: PLC0415
 
     store = await SqliteStore.open(address, durability=durability)
     if spool_folder(store.path).is_dir():

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfiguration, rejection, unavailable
-from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
-from windlass.adapters.journals.sql.listing import name_all_asked
-from windlass.adapters.journals.sql.statements import (
+from windlass.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
+from windlass.sql.listing import name_all_asked
+from windlass.sql.statements import (
     OPEN_RUN,
     PLACE_RUNS,
     RUN_INDEXES,
@@ -24,7 +24,7 @@ from windlass.adapters.journals.sql.statements import (
     SqlConnection,
     Value,
 )
-from windlass.adapters.journals.sqlite.files import sync_folder
+from windlass.sqlite.files import sync_folder
 from windlass.errors import AgentError, Rejected
 from windlass.private_files import FILE_MODE, may_change, may_make_files, tighten_database
 from windlass_protocol.frozen import frozen

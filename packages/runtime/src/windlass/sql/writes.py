@@ -20,7 +20,7 @@ from windlass.adapters.journals.rules import (
     new_run_ids,
     rejection,
 )
-from windlass.adapters.journals.sql.integrity import (
+from windlass.sql.integrity import (
     DOCUMENT_COLUMNS,
     ITEM_COLUMNS,
     REFUSED_COLUMNS,
@@ -30,9 +30,9 @@ from windlass.adapters.journals.sql.integrity import (
     StoredSession,
     StoreKey,
 )
-from windlass.adapters.journals.sql.listing import IndexWrites, new_run
-from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted, source_text
-from windlass.adapters.journals.sql.statements import NEW_APPEND, SqlConnection
+from windlass.sql.listing import IndexWrites, new_run
+from windlass.sql.queries import OWNERS, find_session, is_deleted, source_text
+from windlass.sql.statements import NEW_APPEND, SqlConnection
 from windlass.ports.catalog import SessionRow
 from windlass.ports.documents import Document
 from windlass.ports.inbox import NewRun, Posted

@@ -21,20 +21,20 @@ from windlass.adapters.journals.rules import (
     status_after,
     total_usage,
 )
-from windlass.adapters.journals.sql.integrity import (
+from windlass.sql.integrity import (
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
     RUN_COLUMNS,
     StoreKey,
 )
-from windlass.adapters.journals.sql.statements import Row, SqlConnection, Value
+from windlass.sql.statements import Row, SqlConnection, Value
 from windlass.ports.journal import Batch
 from windlass.ports.listing import NO_USAGE
 from windlass_harness.views.listing import ListedRun, RunsFold, SessionNews, news_of
 from windlass_protocol import InputKind, InputRequest, RunStatus, SessionStatus, Usage
 
 if TYPE_CHECKING:
-    from windlass.adapters.journals.sql.queries import Reads
+    from windlass.sql.queries import Reads
 
 _ROW: Final = f"SELECT {CATALOG_COLUMNS} FROM catalog WHERE session_key = ?"
 _IS_LISTED: Final = "SELECT 1 FROM catalog WHERE session_key = ?"

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple, cast
 
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.rules import misconfiguration
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite.schema import primary_code
+from windlass.sql.statements import SqlConnection
+from windlass.sqlite.schema import primary_code
 from windlass_harness.views.listing import words_in
 
 SEARCH_VERSION: Final = 1

@@ -12,12 +12,12 @@ from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
-from windlass.adapters.journals.sql.integrity import AppendPosition, StoredSession
-from windlass.adapters.journals.sql.statements import NEW_APPEND
-from windlass.adapters.journals.sqlite.marks import StoreMarks
-from windlass.adapters.journals.sqlite.reads import SqliteReads
-from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
-from windlass.adapters.journals.sqlite.schema import (
+from windlass.sql.integrity import AppendPosition, StoredSession
+from windlass.sql.statements import NEW_APPEND
+from windlass.sqlite.marks import StoreMarks
+from windlass.sqlite.reads import SqliteReads
+from windlass.sqlite.run_index import SqliteRunIndex
+from windlass.sqlite.schema import (
     FAILURES,
     PAGE_BYTES,
     Durability,
@@ -27,9 +27,9 @@ from windlass.adapters.journals.sqlite.schema import (
     prepare,
     translate,
 )
-from windlass.adapters.journals.sqlite.spool import Leftover, is_living, leftovers, spool_folder
-from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTransaction
-from windlass.adapters.journals.sqlite.writer import CHECKPOINT_BYTES, JOB_PAGES
+from windlass.sqlite.spool import Leftover, is_living, leftovers, spool_folder
+from windlass.sqlite.transaction import OwnerLocks, SqliteTransaction
+from windlass.sqlite.writer import CHECKPOINT_BYTES, JOB_PAGES
 from windlass.errors import AgentError, Conflict
 from windlass.ports.recorded import NumberedRow, by_session
 from windlass.private_files import make_database

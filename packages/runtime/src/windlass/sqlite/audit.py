@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import Settlement, settlements_in, status_after
-from windlass.adapters.journals.sql.integrity import (
+from windlass.sql.integrity import (
     CONSUMED_COLUMNS,
     INDEX,
     ITEM_COLUMNS,
@@ -22,10 +22,10 @@ from windlass.adapters.journals.sql.integrity import (
     STORE,
     StoreKey,
 )
-from windlass.adapters.journals.sql.listing import CatalogColumns, RunColumns, read_run
-from windlass.adapters.journals.sql.statements import Row, SqlConnection
-from windlass.adapters.journals.sqlite.reads import SqliteReads, last_position
-from windlass.adapters.journals.sqlite.schema import (
+from windlass.sql.listing import CatalogColumns, RunColumns, read_run
+from windlass.sql.statements import Row, SqlConnection
+from windlass.sqlite.reads import SqliteReads, last_position
+from windlass.sqlite.schema import (
     FAILURES,
     MIGRATIONS,
     connect_to_read,

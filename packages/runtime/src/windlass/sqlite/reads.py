@@ -2,11 +2,11 @@
 
 from typing import Final, cast
 
-from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, STORE, StoreKey
-from windlass.adapters.journals.sql.queries import Reads
-from windlass.adapters.journals.sql.statements import Dialect, SqlConnection
-from windlass.adapters.journals.sqlite.schema import SESSION_COST, wait_at_most
-from windlass.adapters.journals.sqlite.search import SESSIONS_WITH, SearchIndex
+from windlass.sql.integrity import SESSION_COLUMNS, STORE, StoreKey
+from windlass.sql.queries import Reads
+from windlass.sql.statements import Dialect, SqlConnection
+from windlass.sqlite.schema import SESSION_COST, wait_at_most
+from windlass.sqlite.search import SESSIONS_WITH, SearchIndex
 
 DIALECT: Final = Dialect(
     # Julian days are exact to a twentieth of a millisecond, so the rounded value is exact.

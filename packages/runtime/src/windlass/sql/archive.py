@@ -5,10 +5,10 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
 from windlass.adapters.journals.rules import conflict, driving_conflict, facts_of, in_use, status_after
-from windlass.adapters.journals.sql.integrity import START, AppendPosition, StoredSession
-from windlass.adapters.journals.sql.listing import new_run
-from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
-from windlass.adapters.journals.sql.writes import Transaction
+from windlass.sql.integrity import START, AppendPosition, StoredSession
+from windlass.sql.listing import new_run
+from windlass.sql.statements import NEW_APPEND, OPEN_RUN
+from windlass.sql.writes import Transaction
 from windlass.ports.archive import SessionCopy
 from windlass.ports.catalog import SessionRow
 from windlass.ports.documents import OF_RUNS

@@ -21,11 +21,11 @@ from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, ambiguous, store_stopped, unavailable
-from windlass.adapters.journals.sql.jobs import Job, answer, settle
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite.files import OpenFiles
-from windlass.adapters.journals.sqlite.marks import StoreState
-from windlass.adapters.journals.sqlite.schema import (
+from windlass.sql.jobs import Job, answer, settle
+from windlass.sql.statements import SqlConnection
+from windlass.sqlite.files import OpenFiles
+from windlass.sqlite.marks import StoreState
+from windlass.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
     PAGE_BYTES,
@@ -38,8 +38,8 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
     wait_at_most,
 )
-from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
-from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
+from windlass.sqlite.search import BATCH_BYTES_MAX
+from windlass.sqlite.transaction import SqliteTransaction
 from windlass.errors import AgentError, Ambiguous, Corrupt, Unavailable
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.codec import content_hash, measure_unpacked
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejection
-from windlass.adapters.journals.sql.integrity import (
+from windlass.sql.integrity import (
     APPEND_COLUMNS,
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
@@ -29,8 +29,8 @@ from windlass.adapters.journals.sql.integrity import (
     columns_of,
     damage_error,
 )
-from windlass.adapters.journals.sql.listing import PLAYGROUND, ROOT, read_run
-from windlass.adapters.journals.sql.statements import OPEN_RUN, Dialect, Row, SqlConnection, Value
+from windlass.sql.listing import PLAYGROUND, ROOT, read_run
+from windlass.sql.statements import OPEN_RUN, Dialect, Row, SqlConnection, Value
 from windlass.ports.archive import KeptItem, StoredAppend
 from windlass.ports.catalog import RunRow, SessionRow
 from windlass.ports.documents import Document

@@ -32,12 +32,12 @@ from typing import Final, NamedTuple, cast
 from zlib import crc32
 
 from windlass.adapters.journals.rules import corrupt
-from windlass.adapters.journals.sql.integrity import STORE, StoreKey
-from windlass.adapters.journals.sql.queries import NEWEST_ITEM
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite.files import sync_file, sync_folder
-from windlass.adapters.journals.sqlite.reads import last_position
-from windlass.adapters.journals.sqlite.schema import (
+from windlass.sql.integrity import STORE, StoreKey
+from windlass.sql.queries import NEWEST_ITEM
+from windlass.sql.statements import SqlConnection
+from windlass.sqlite.files import sync_file, sync_folder
+from windlass.sqlite.reads import last_position
+from windlass.sqlite.schema import (
     MARKED_VERSION,
     MIGRATIONS,
     Durability,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from windlass.adapters.journals.sqlite.files import sync_file, sync_folder, take_lock
+from windlass.sqlite.files import sync_file, sync_folder, take_lock
 from windlass.ports.recorded import NumberedRow
 from windlass.private_files import make_folder, tighten
 from windlass_protocol.frozen import frozen

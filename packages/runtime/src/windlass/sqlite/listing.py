@@ -2,10 +2,10 @@
 
 from typing import Final, cast
 
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.listing import IndexWrites, fill_runs
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite.reads import SqliteReads
+from windlass.sql.integrity import StoreKey
+from windlass.sql.listing import IndexWrites, fill_runs
+from windlass.sql.statements import SqlConnection
+from windlass.sqlite.reads import SqliteReads
 from windlass_harness.views.listing import SessionNews, content_hashes, news_of
 from windlass_harness.views.session import SessionDraft, SessionState
 

@@ -15,9 +15,9 @@ from windlass.adapters.journals.codec import (
     encode_posts,
 )
 from windlass.adapters.journals.rules import document_json
-from windlass.adapters.journals.sql.archive import ArchiveTransaction
-from windlass.adapters.journals.sql.queries import Reads
-from windlass.adapters.journals.sql.writes import Owners
+from windlass.sql.archive import ArchiveTransaction
+from windlass.sql.queries import Reads
+from windlass.sql.writes import Owners
 from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.catalog import RunRow, SessionRow

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from windlass.adapters.journals.rules import Leases, conflict, unavailable
-from windlass.adapters.journals.sql.archive import ArchiveTransaction
-from windlass.adapters.journals.sql.integrity import StoredSession, StoreKey
-from windlass.adapters.journals.sql.queries import NEWEST_ITEM
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite.files import take_lock, write_again
-from windlass.adapters.journals.sqlite.listing import SqliteIndexWrites
-from windlass.adapters.journals.sqlite.marks import StoreMarks, StoreState, read_state
-from windlass.adapters.journals.sqlite.reads import last_position
-from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
-from windlass.adapters.journals.sqlite.search import End, SearchIndex
+from windlass.sql.archive import ArchiveTransaction
+from windlass.sql.integrity import StoredSession, StoreKey
+from windlass.sql.queries import NEWEST_ITEM
+from windlass.sql.statements import SqlConnection
+from windlass.sqlite.files import take_lock, write_again
+from windlass.sqlite.listing import SqliteIndexWrites
+from windlass.sqlite.marks import StoreMarks, StoreState, read_state
+from windlass.sqlite.reads import last_position
+from windlass.sqlite.run_index import SqliteRunIndex
+from windlass.sqlite.search import End, SearchIndex
 from windlass.private_files import make_folder, tighten
 
 LOCK_TRIES_MAX: Final = 50

@@ -9,15 +9,15 @@ from threading import Lock
 from typing import Self, TypeVar, cast, get_args
 
 from windlass.adapters.journals.rules import CLOSED, misconfiguration, unavailable
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.queries import SHORT_BYTES_MAX
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sql.store import SqlStore
-from windlass.adapters.journals.sqlite.files import OpenFiles
-from windlass.adapters.journals.sqlite.listing import list_unlisted
-from windlass.adapters.journals.sqlite.marks import StoreMarks
-from windlass.adapters.journals.sqlite.reads import SqliteReads
-from windlass.adapters.journals.sqlite.schema import (
+from windlass.sql.integrity import StoreKey
+from windlass.sql.queries import SHORT_BYTES_MAX
+from windlass.sql.statements import SqlConnection
+from windlass.sql.store import SqlStore
+from windlass.sqlite.files import OpenFiles
+from windlass.sqlite.listing import list_unlisted
+from windlass.sqlite.marks import StoreMarks
+from windlass.sqlite.reads import SqliteReads
+from windlass.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
     Connect,
@@ -30,9 +30,9 @@ from windlass.adapters.journals.sqlite.schema import (
     prepare,
     translate,
 )
-from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
-from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTransaction
-from windlass.adapters.journals.sqlite.writer import CHECKPOINT_BYTES, SqliteWriter
+from windlass.sqlite.search import BATCH_BYTES_MAX
+from windlass.sqlite.transaction import OwnerLocks, SqliteTransaction
+from windlass.sqlite.writer import CHECKPOINT_BYTES, SqliteWriter
 from windlass.errors import AgentError, Corrupt
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.private_files import make_database

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from windlass.adapters.journals.sql.statements import SqlConnection
+from windlass.sql.statements import SqlConnection
 from windlass.ports.recorded import Fact, IndexedRun, RunLook
 
 INDEX_VERSION: Final = 4

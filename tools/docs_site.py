@@ -90,7 +90,7 @@ OFFERED: Final = {
 REACHED: Final = {
     "windlass": (
         "windlass.catalog.agent_sessions.AgentSessions",
-        "windlass.runtime.sessions.RuntimeSessions",
+        "windlass.catalog.runtime_sessions.RuntimeSessions",
         "windlass.engine.spending.spend_limits.LimitUse",
         "windlass.engine.spending.spend_limits.SpendLimits",
         "windlass.runtime.starts.packages.EffectivePackage",

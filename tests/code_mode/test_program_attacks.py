@@ -16,8 +16,8 @@ from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, Budget, tool
 from windlass.code_mode import MontyInterpreter
+from windlass.code_mode import programs
 from windlass.code_mode.monty_helper import Plain, TooLarge
-from windlass.engine.tool_calls import programs
 from windlass.limits import (
     ARGUMENT_VALUES_MAX,
     PROGRAM_ARGUMENTS_BYTES_MAX,

@@ -144,10 +144,10 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
             "windlass.tools.planted -> windlass.engine.tool_calls.approval",
         ),
         (
-            "catalog/planted.py",
-            "import windlass.runtime.registry",
+            "runtime/planted.py",
+            "import windlass.catalog.sessions",
             "Inside the runtime",
-            "windlass.catalog.planted -> windlass.runtime.registry",
+            "windlass.runtime.planted -> windlass.catalog.sessions",
         ),
         (
             "mcp/planted.py",

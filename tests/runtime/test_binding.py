@@ -16,7 +16,6 @@ from tests.runtime.runtime_rig import (
     until,
 )
 
-from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.agent import Agent, Output
 from windlass.agent.package import fingerprint, package_json
@@ -37,6 +36,7 @@ from windlass.runtime.registry import (
     register_agent,
 )
 from windlass.runtime.starts.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
 from windlass.tools.question import ask_question

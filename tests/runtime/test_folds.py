@@ -25,7 +25,6 @@ from tests.harness.views.journal import Journal, at, request, sessions
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start
@@ -44,6 +43,7 @@ from windlass.ports.journal import Batch, Claim
 from windlass.ports.store import Store
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.decisions import DecisionFolds
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record

@@ -13,7 +13,6 @@ from tests.client.rig import client_of, faking, frame, reply, stream
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.sqlite.store import SqliteStore
 from windlass.agent import attachments
 from windlass.agent.attachments import ESCAPES_MAX, check_parts
 from windlass.client import feed, link
@@ -24,6 +23,7 @@ from windlass.limits import LIGHT_CHARS_MAX
 from windlass.playground import Playground
 from windlass.ports.journal import Batch
 from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.models import Answer
 from windlass.tools.calling import CONVERSIONS

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel, field_validator
 from tests.runtime.runtime_rig import CountingStore, model_of, play, request, shop, until
 
-from windlass.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start
@@ -23,6 +22,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.handle import typed_result
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.runs import Runs, record_of
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.budget import Budget
 from windlass_harness.views.runs import fold_runs

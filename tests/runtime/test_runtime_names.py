@@ -13,7 +13,7 @@ import pytest
 import windlass
 from tools import tidy
 from windlass import parts
-from windlass.runtime.sessions import RuntimeSessions
+from windlass.catalog.runtime_sessions import RuntimeSessions
 from windlass_protocol import JsonObject
 
 PROGRAMS = {

@@ -9,7 +9,6 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
-    from windlass.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.loop_watch import loop_stalls as loop_stalls
     from windlass.adapters.loop_watch import shorten_stalls as shorten_stalls
     from windlass.adapters.system import SystemClock as SystemClock
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from windlass.runtime.opening import open_store as open_store
     from windlass.runtime.registry import PackageChange as PackageChange
     from windlass.runtime.registry import ToolRoute as ToolRoute
+    from windlass.sqlite.store import SqliteStore as SqliteStore
     from windlass_harness.loop.rules import Rules as Rules
     from windlass_harness.policy import CallFacts as CallFacts
     from windlass_protocol import OutputSinkSpec as OutputSinkSpec

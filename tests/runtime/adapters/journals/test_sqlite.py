@@ -27,6 +27,10 @@ from tests.story import play
 
 from tools.files import ROOT
 from windlass.adapters.journals.codec import EncodedPost, encode_records, measure_unpacked
+from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.inbox import Posted
+from windlass.ports.journal import Batch, Claim, Standing
 from windlass.sql.queries import SHORT_BYTES_MAX
 from windlass.sql.statements import Cursor, SqlConnection, Value
 from windlass.sqlite import files as locks_module
@@ -45,10 +49,6 @@ from windlass.sqlite.schema import (
 )
 from windlass.sqlite.store import SqliteStore
 from windlass.sqlite.transaction import SqliteTransaction
-from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
-from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.inbox import Posted
-from windlass.ports.journal import Batch, Claim, Standing
 from windlass_harness.loop.events import Draft
 from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
 

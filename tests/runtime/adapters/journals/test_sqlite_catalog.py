@@ -14,6 +14,22 @@ from tests.contracts.test_store_catalog import ask_bob, begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
 from windlass.adapters.journals.codec import encode_post
+from windlass.catalog import Sessions
+from windlass.errors import Corrupt
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.archive import SessionCopy
+from windlass.ports.inbox import NewRun
+from windlass.ports.journal import Batch
+from windlass.ports.listing import (
+    CountFilter,
+    RunFilter,
+    RunOrder,
+    RunSort,
+    SessionFilter,
+    SessionOrder,
+    SessionSort,
+)
+from windlass.ports.recorded import NumberedRow
 from windlass.sql.integrity import RUN_COLUMNS
 from windlass.sql.queries import (
     REQUEST,
@@ -31,22 +47,6 @@ from windlass.sqlite.recorded import RecordedStore
 from windlass.sqlite.schema import connect, prepare, translate
 from windlass.sqlite.store import SqliteStore
 from windlass.sqlite.transaction import OwnerLocks, SqliteTransaction
-from windlass.catalog import Sessions
-from windlass.errors import Corrupt
-from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.archive import SessionCopy
-from windlass.ports.inbox import NewRun
-from windlass.ports.journal import Batch
-from windlass.ports.listing import (
-    CountFilter,
-    RunFilter,
-    RunOrder,
-    RunSort,
-    SessionFilter,
-    SessionOrder,
-    SessionSort,
-)
-from windlass.ports.recorded import NumberedRow
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
 from windlass_harness.views.listing import SessionNews

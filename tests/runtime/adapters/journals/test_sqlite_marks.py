@@ -19,6 +19,9 @@ from typing import Final
 import pytest
 from tests.contracts.stores import claim, numbers, post, write
 
+from windlass.errors import Corrupt
+from windlass.ports.journal import Claim
+from windlass.ports.recorded import NumberedRow
 from windlass.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.sqlite import marks as sqlite_marks
 from windlass.sqlite.audit import problems_of
@@ -32,9 +35,6 @@ from windlass.sqlite.marks import (
 from windlass.sqlite.recorded import RecordedStore
 from windlass.sqlite.schema import MIGRATIONS, Durability, connect, prepare
 from windlass.sqlite.store import SqliteStore
-from windlass.errors import Corrupt
-from windlass.ports.journal import Claim
-from windlass.ports.recorded import NumberedRow
 
 FILES: Final = ("store.db", "store.db-wal", "store.db-mark")
 Story = Callable[[SqliteStore, Claim], Awaitable[object]]

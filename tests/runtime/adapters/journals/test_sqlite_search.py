@@ -18,6 +18,8 @@ from tests.contracts.test_store_catalog import begin, end, fact, names, start
 from tests.contracts.test_store_search import having
 
 from tools.files import ROOT
+from windlass.errors import Rejected, Unavailable
+from windlass.ports.journal import Batch
 from windlass.sql.integrity import INDEX, RUN_COLUMNS
 from windlass.sql.statements import (
     RUN_INDEXES,
@@ -34,8 +36,6 @@ from windlass.sqlite.schema import Durability, connect, prepare
 from windlass.sqlite.search import End, SearchIndex
 from windlass.sqlite.store import SqliteStore
 from windlass.sqlite.transaction import SqliteTransaction
-from windlass.errors import Rejected, Unavailable
-from windlass.ports.journal import Batch
 from windlass_protocol import RunStatus
 
 SESSIONS = 12

@@ -17,6 +17,24 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import corrupt, misconfiguration
+from windlass.errors import AgentError
+from windlass.postgres.link import (
+    FAILURES,
+    PostgresAddress,
+    PostgresLink,
+    parse_address,
+    translate,
+)
+from windlass.postgres.reads import READ_ONLY
+from windlass.postgres.schema import (
+    COPYING,
+    MIGRATIONS,
+    SCHEMA,
+    UNLIMITED,
+    in_transaction,
+    make_tables,
+    read_version,
+)
 from windlass.sql.integrity import (
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
@@ -39,24 +57,6 @@ from windlass.sqlite.schema import FAILURES as SQLITE_FAILURES
 from windlass.sqlite.schema import check_reachable, connect_to_read, version_of
 from windlass.sqlite.schema import translate as translate_sqlite
 from windlass.sqlite.spool import spool_folder
-from windlass.errors import AgentError
-from windlass.postgres.link import (
-    FAILURES,
-    PostgresAddress,
-    PostgresLink,
-    parse_address,
-    translate,
-)
-from windlass.postgres.reads import READ_ONLY
-from windlass.postgres.schema import (
-    COPYING,
-    MIGRATIONS,
-    SCHEMA,
-    UNLIMITED,
-    in_transaction,
-    make_tables,
-    read_version,
-)
 from windlass_protocol.frozen import frozen
 
 ROWS_MAX: Final = 500

@@ -22,9 +22,9 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from windlass.sql.integrity import StoreKey
 from windlass.ports.inbox import InboxNotice
 from windlass.postgres.link import FAILURES, PostgresAddress
+from windlass.sql.integrity import StoreKey
 
 SEND_EVERY_S: Final = 0.02
 """Commits of this time share a notification."""

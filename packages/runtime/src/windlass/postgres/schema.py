@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import misconfiguration
+from windlass.postgres.link import FAILURES, PostgresAddress, PostgresLink, translate
+from windlass.postgres.reads import SESSION_COST, PostgresReads
 from windlass.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.sql.listing import fill_runs, name_all_asked
 from windlass.sql.statements import (
@@ -21,8 +23,6 @@ from windlass.sql.statements import (
     SESSIONS_BY_COST,
     SESSIONS_BY_UPDATE,
 )
-from windlass.postgres.link import FAILURES, PostgresAddress, PostgresLink, translate
-from windlass.postgres.reads import SESSION_COST, PostgresReads
 
 T = TypeVar("T")
 

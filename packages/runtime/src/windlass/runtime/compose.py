@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from windlass.agent.agent import AnyAgent, Output
+    from windlass.catalog.runtime_sessions import RuntimeSessions
     from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
     from windlass.ports.host import OutputSink
     from windlass.ports.model import LLMProvider
     from windlass.runtime.generated.builder import AgentRuntimeBuilder
     from windlass.runtime.handle import RunHandle, TypedResult
-    from windlass.runtime.opening import Durability
     from windlass.runtime.options import RunOptions, RuntimeOptions
     from windlass.runtime.registry import RuntimePorts
-    from windlass.runtime.sessions import RuntimeSessions
+    from windlass.runtime.rooms import Durability
     from windlass.runtime.starts.packages import EffectivePackage
     from windlass.schedules import Schedules
     from windlass.workflow import Workflow
@@ -539,7 +539,9 @@ class AgentRuntime:
         Raises:
             Rejected: the runtime has no journal, event bus or content store.
         """
-        return self.core.sessions
+        from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
+
+        return rooms.sessions(self.core)
 
     @property
     def schedules(self) -> Schedules:
@@ -548,7 +550,9 @@ class AgentRuntime:
         Raises:
             Rejected: the runtime has no journal.
         """
-        return self.core.schedules
+        from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
+
+        return rooms.schedules(self.core)
 
     # subscriptions
 

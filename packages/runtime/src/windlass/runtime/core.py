@@ -23,6 +23,7 @@ from windlass.engine.writing.folds import JournalFolds
 from windlass.engine.writing.masking import log_failure
 from windlass.errors import Conflict
 from windlass.refusals import check_given, check_id, missing_port, runtime_closed
+from windlass.runtime import rooms
 from windlass.runtime.answers import Answers
 from windlass.runtime.approvals import ApprovalDesk
 from windlass.runtime.handle import RunHandle
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.registry import RuntimePorts
-    from windlass.runtime.sessions import RuntimeSessions
-    from windlass.schedules import Schedules
     from windlass_harness.loop.state import LoopState
     from windlass_protocol import JsonObject
 
@@ -128,22 +127,6 @@ class Core:
 
         return DecisionFolds(self.store)
 
-    @property
-    def sessions(self) -> RuntimeSessions:
-        """The sessions of the store."""
-        from windlass.runtime.sessions import RuntimeSessions  # noqa: PLC0415 - slow to import
-
-        return RuntimeSessions(self)
-
-    @property
-    def schedules(self) -> Schedules:
-        """The schedules of the store."""
-        from windlass.schedules import Schedules, Starter  # noqa: PLC0415 - slow to import
-
-        hide = self.ports.scribe.redactor.text
-        starter = Starter(self.starts.start, partial(self.cancel, by="schedule"), lambda: self.agents, hide)
-        return Schedules(self.store, self.ports.machine.clock, starter)
-
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run of the store, running or ended."""
         return RunHandle(self, check_id(run_id, "a run id"))
@@ -170,13 +153,8 @@ class Core:
                 if self._desk is not None:
                     self._desk.open()
                 if self.ports.retention_days is not None and self.ports.is_driving:
-                    self._retain(self.ports.retention_days)
-
-    def _retain(self, days: int) -> None:
-        from windlass.catalog.sessions import retain  # noqa: PLC0415 - slow to import
-
-        work = retain(self.sessions, self.store, self.ports.machine.clock, days=days)
-        self._retaining = asyncio.create_task(work, name="windlass retention")
+                    work = rooms.retain(self, days=self.ports.retention_days)
+                    self._retaining = asyncio.create_task(work, name="windlass retention")
 
     async def drain(self) -> None:
         """Drive no more runs, and let tool calls under way end, for `drain_s` at most."""
@@ -242,6 +220,8 @@ class Core:
             delegator=RuntimeDelegator(ports, self.starts.keeper, self.limits),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),
+            session_sandboxes=rooms.session_sandboxes,
+            programs=rooms.programs,
             spend_limits=self.limits,
             batches=Batches(
                 store,
@@ -321,7 +301,8 @@ class Core:
         try:
             while self._schedules_due:
                 name = self._schedules_due.pop()
-                await (self.schedules.start_due() if name is None else self.schedules.start_next(name))
+                schedules = rooms.schedules(self)
+                await (schedules.start_due() if name is None else schedules.start_next(name))
         except Exception as error:  # noqa: BLE001 - the next sweep tries again
             redactor = self.ports.scribe.redactor
             log_failure("schedules could not be looked after", error, redactor=redactor)

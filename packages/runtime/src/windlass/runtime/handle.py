@@ -20,6 +20,7 @@ from windlass.runtime import undo
 from windlass.runtime.requests import Request, requests_of
 from windlass.tools.deps import OutputT
 from windlass_harness.budget import Budget
+from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RUN_ENDS, DeliveryState
 from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
@@ -40,6 +41,7 @@ from windlass_protocol import (
     Usage,
 )
 from windlass_protocol.bodies import data_of
+from windlass_protocol.generated.event_data import FeedbackGivenData
 from windlass_protocol.generated.records import RunEventReceived
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -286,22 +288,19 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown, or it is still queued; or the key was used with other feedback.
             Rejected: a value is not valid, or there is none.
         """
-        from windlass.catalog.feedback import data_of as feedback_data  # noqa: PLC0415 - slow to import
-
         row = await self._core.runs.row(self.run_id)
         if not row.first_seq:
             raise not_begun(row.run_id)
-        data = feedback_data(
-            row.run_id,
-            thumb=thumb,
-            score=score,
-            note=note,
-            tags=tags,
-            step_index=step_index,
-            message_id=message_id,
-            by=by,
-            redactor=self._core.ports.scribe.redactor,
-        )
+        values: dict[str, object] = {
+            "thumb": thumb,
+            "score": score,
+            "note": note,
+            "tags": None if isinstance(tags, (list, tuple)) and not tags else tags,
+            "stepIndex": step_index,
+            "messageId": message_id,
+            "by": by,
+        }
+        data = _feedback_data(row.run_id, values, self._core.ports.scribe.redactor)
         name = item_key(FEEDBACK, key or self._core.ports.machine.new_id())
         await self._core.store.post(row.session_id, kind=FEEDBACK, key=name, body=data)
         await self._core.rouse(row.session_id)
@@ -361,6 +360,27 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown.
         """
         return await self._core.runs.deliveries(self.run_id)
+
+
+def _feedback_data(run_id: str, values: Mapping[str, object], redactor: Redactor) -> JsonObject:
+    """Return feedback as data of its record, with secrets masked.
+
+    Raises:
+        Rejected: a value has the wrong type, or all are left out.
+    """
+    fields = {name: value for name, value in values.items() if value is not None}
+    if not fields.keys() & {"thumb", "score", "note", "tags"}:
+        raise bad_request("feedback needs a thumb, a score, a note or tags")
+    problem: str | None = None
+    try:
+        FeedbackGivenData.model_validate({"runId": run_id, **fields}, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problem = misfit(error, "feedback", value=fields)
+    if problem is not None:
+        raise bad_request(problem)
+    if "tags" in fields:
+        fields["tags"] = list(cast("Sequence[str]", fields["tags"]))
+    return {"runId": run_id, **cast(JsonObject, redactor.value(cast(JsonObject, fields)))}
 
 
 def cursor_of(cursor: Cursor | str | None) -> Cursor | None:

@@ -5,14 +5,14 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
 from windlass.adapters.journals.rules import conflict, driving_conflict, facts_of, in_use, status_after
-from windlass.sql.integrity import START, AppendPosition, StoredSession
-from windlass.sql.listing import new_run
-from windlass.sql.statements import NEW_APPEND, OPEN_RUN
-from windlass.sql.writes import Transaction
 from windlass.ports.archive import SessionCopy
 from windlass.ports.catalog import SessionRow
 from windlass.ports.documents import OF_RUNS
 from windlass.ports.journal import Standing
+from windlass.sql.integrity import START, AppendPosition, StoredSession
+from windlass.sql.listing import new_run
+from windlass.sql.statements import NEW_APPEND, OPEN_RUN
+from windlass.sql.writes import Transaction
 from windlass_harness.ledger.names import evaluation_session, is_notes
 
 _ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"

@@ -21,6 +21,8 @@ from windlass.adapters.journals.rules import (
     status_after,
     total_usage,
 )
+from windlass.ports.journal import Batch
+from windlass.ports.listing import NO_USAGE
 from windlass.sql.integrity import (
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
@@ -28,8 +30,6 @@ from windlass.sql.integrity import (
     StoreKey,
 )
 from windlass.sql.statements import Row, SqlConnection, Value
-from windlass.ports.journal import Batch
-from windlass.ports.listing import NO_USAGE
 from windlass_harness.views.listing import ListedRun, RunsFold, SessionNews, news_of
 from windlass_protocol import InputKind, InputRequest, RunStatus, SessionStatus, Usage
 

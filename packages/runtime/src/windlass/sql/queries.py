@@ -10,27 +10,6 @@ from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.codec import content_hash, measure_unpacked
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejection
-from windlass.sql.integrity import (
-    APPEND_COLUMNS,
-    ASKED_COLUMNS,
-    CATALOG_COLUMNS,
-    CONSUMED_COLUMNS,
-    CONTENT_COLUMNS,
-    DOCUMENT_COLUMNS,
-    ITEM_COLUMNS,
-    REFUSED_COLUMNS,
-    RUN_COLUMNS,
-    SESSION_COLUMNS,
-    SETTLED_COLUMNS,
-    START,
-    ChainLink,
-    StoredSession,
-    StoreKey,
-    columns_of,
-    damage_error,
-)
-from windlass.sql.listing import PLAYGROUND, ROOT, read_run
-from windlass.sql.statements import OPEN_RUN, Dialect, Row, SqlConnection, Value
 from windlass.ports.archive import KeptItem, StoredAppend
 from windlass.ports.catalog import RunRow, SessionRow
 from windlass.ports.documents import Document
@@ -57,6 +36,27 @@ from windlass.ports.listing import (
     Waiting,
     causes_of,
 )
+from windlass.sql.integrity import (
+    APPEND_COLUMNS,
+    ASKED_COLUMNS,
+    CATALOG_COLUMNS,
+    CONSUMED_COLUMNS,
+    CONTENT_COLUMNS,
+    DOCUMENT_COLUMNS,
+    ITEM_COLUMNS,
+    REFUSED_COLUMNS,
+    RUN_COLUMNS,
+    SESSION_COLUMNS,
+    SETTLED_COLUMNS,
+    START,
+    ChainLink,
+    StoredSession,
+    StoreKey,
+    columns_of,
+    damage_error,
+)
+from windlass.sql.listing import PLAYGROUND, ROOT, read_run
+from windlass.sql.statements import OPEN_RUN, Dialect, Row, SqlConnection, Value
 from windlass_harness.record import Record
 from windlass_protocol import (
     ContentRef,

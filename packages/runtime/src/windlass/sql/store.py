@@ -15,9 +15,6 @@ from windlass.adapters.journals.codec import (
     encode_posts,
 )
 from windlass.adapters.journals.rules import document_json
-from windlass.sql.archive import ArchiveTransaction
-from windlass.sql.queries import Reads
-from windlass.sql.writes import Owners
 from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.catalog import RunRow, SessionRow
@@ -41,6 +38,9 @@ from windlass.ports.listing import (
     Waiting,
 )
 from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState
+from windlass.sql.archive import ArchiveTransaction
+from windlass.sql.queries import Reads
+from windlass.sql.writes import Owners
 from windlass.tools.calling import in_masking_thread, read_by_size
 from windlass.tools.results import is_light
 from windlass_harness.record import Post, Record

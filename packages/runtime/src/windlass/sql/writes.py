@@ -20,6 +20,12 @@ from windlass.adapters.journals.rules import (
     new_run_ids,
     rejection,
 )
+from windlass.ports.catalog import SessionRow
+from windlass.ports.documents import Document
+from windlass.ports.inbox import NewRun, Posted
+from windlass.ports.journal import Appended, Batch, Claim, Standing
+from windlass.ports.listing import RefusedStart
+from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState
 from windlass.sql.integrity import (
     DOCUMENT_COLUMNS,
     ITEM_COLUMNS,
@@ -33,12 +39,6 @@ from windlass.sql.integrity import (
 from windlass.sql.listing import IndexWrites, new_run
 from windlass.sql.queries import OWNERS, find_session, is_deleted, source_text
 from windlass.sql.statements import NEW_APPEND, SqlConnection
-from windlass.ports.catalog import SessionRow
-from windlass.ports.documents import Document
-from windlass.ports.inbox import NewRun, Posted
-from windlass.ports.journal import Appended, Batch, Claim, Standing
-from windlass.ports.listing import RefusedStart
-from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, PurseState
 from windlass_harness.views.listing import SessionNews
 from windlass_protocol import ContentRef, JsonObject
 

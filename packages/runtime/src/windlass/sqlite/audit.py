@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import Settlement, settlements_in, status_after
+from windlass.errors import Corrupt
 from windlass.sql.integrity import (
     CONSUMED_COLUMNS,
     INDEX,
@@ -32,7 +33,6 @@ from windlass.sqlite.schema import (
     read_version,
     translate,
 )
-from windlass.errors import Corrupt
 from windlass_harness.record import Record
 from windlass_harness.views.listing import RunsFold, news_of
 from windlass_harness.views.session import SessionDraft, SessionState

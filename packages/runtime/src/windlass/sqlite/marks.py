@@ -32,6 +32,8 @@ from typing import Final, NamedTuple, cast
 from zlib import crc32
 
 from windlass.adapters.journals.rules import corrupt
+from windlass.errors import Corrupt
+from windlass.private_files import open_private
 from windlass.sql.integrity import STORE, StoreKey
 from windlass.sql.queries import NEWEST_ITEM
 from windlass.sql.statements import SqlConnection
@@ -44,8 +46,6 @@ from windlass.sqlite.schema import (
     connect_to_read,
     read_version,
 )
-from windlass.errors import Corrupt
-from windlass.private_files import open_private
 
 MARK_SUFFIX: Final = "-mark"
 PART_SUFFIX: Final = ".new"

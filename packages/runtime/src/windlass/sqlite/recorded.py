@@ -12,6 +12,9 @@ from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
+from windlass.errors import AgentError, Conflict
+from windlass.ports.recorded import NumberedRow, by_session
+from windlass.private_files import make_database
 from windlass.sql.integrity import AppendPosition, StoredSession
 from windlass.sql.statements import NEW_APPEND
 from windlass.sqlite.marks import StoreMarks
@@ -30,9 +33,6 @@ from windlass.sqlite.schema import (
 from windlass.sqlite.spool import Leftover, is_living, leftovers, spool_folder
 from windlass.sqlite.transaction import OwnerLocks, SqliteTransaction
 from windlass.sqlite.writer import CHECKPOINT_BYTES, JOB_PAGES
-from windlass.errors import AgentError, Conflict
-from windlass.ports.recorded import NumberedRow, by_session
-from windlass.private_files import make_database
 from windlass_harness.record import Record
 
 T = TypeVar("T")

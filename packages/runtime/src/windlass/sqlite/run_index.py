@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from windlass.sql.statements import SqlConnection
 from windlass.ports.recorded import Fact, IndexedRun, RunLook
+from windlass.sql.statements import SqlConnection
 
 INDEX_VERSION: Final = 4
 """Increased whenever the recorder tables or their counts change."""

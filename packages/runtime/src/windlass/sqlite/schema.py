@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfiguration, rejection, unavailable
+from windlass.errors import AgentError, Rejected
+from windlass.private_files import FILE_MODE, may_change, may_make_files, tighten_database
 from windlass.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.sql.listing import name_all_asked
 from windlass.sql.statements import (
@@ -25,8 +27,6 @@ from windlass.sql.statements import (
     Value,
 )
 from windlass.sqlite.files import sync_folder
-from windlass.errors import AgentError, Rejected
-from windlass.private_files import FILE_MODE, may_change, may_make_files, tighten_database
 from windlass_protocol.frozen import frozen
 
 APPLICATION_ID: Final = 0x574C5331

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from windlass.sqlite.files import sync_file, sync_folder, take_lock
 from windlass.ports.recorded import NumberedRow
 from windlass.private_files import make_folder, tighten
+from windlass.sqlite.files import sync_file, sync_folder, take_lock
 from windlass_protocol.frozen import frozen
 
 FOLDER_TRIES_MAX: Final = 50

@@ -9,6 +9,9 @@ from threading import Lock
 from typing import Self, TypeVar, cast, get_args
 
 from windlass.adapters.journals.rules import CLOSED, misconfiguration, unavailable
+from windlass.errors import AgentError, Corrupt
+from windlass.limits import REFUSED_STARTS_MAX
+from windlass.private_files import make_database
 from windlass.sql.integrity import StoreKey
 from windlass.sql.queries import SHORT_BYTES_MAX
 from windlass.sql.statements import SqlConnection
@@ -17,6 +20,7 @@ from windlass.sqlite.files import OpenFiles
 from windlass.sqlite.listing import list_unlisted
 from windlass.sqlite.marks import StoreMarks
 from windlass.sqlite.reads import SqliteReads
+from windlass.sqlite.recorded import take_in_left
 from windlass.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
@@ -31,11 +35,9 @@ from windlass.sqlite.schema import (
     translate,
 )
 from windlass.sqlite.search import BATCH_BYTES_MAX
+from windlass.sqlite.spool import spool_folder
 from windlass.sqlite.transaction import OwnerLocks, SqliteTransaction
 from windlass.sqlite.writer import CHECKPOINT_BYTES, SqliteWriter
-from windlass.errors import AgentError, Corrupt
-from windlass.limits import REFUSED_STARTS_MAX
-from windlass.private_files import make_database
 
 T = TypeVar("T")
 
@@ -272,6 +274,18 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
         """
         for owner_id in dead:
             self._locks.remove_lock(owner_id)
+
+
+async def open_sqlite(path: str | Path, *, durability: Durability) -> SqliteStore:
+    """Open a store, and take in what recorders of dead processes left beside its file; see `open_store`."""
+    store = await SqliteStore.open(path, durability=durability)
+    if spool_folder(store.path).is_dir():
+        try:
+            await asyncio.to_thread(take_in_left, store.path, durability=durability)
+        except BaseException:
+            await store.aclose()
+            raise
+    return store
 
 
 def _check_path(address: object, durability: object) -> Path:

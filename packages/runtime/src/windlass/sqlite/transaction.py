@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.adapters.journals.rules import Leases, conflict, unavailable
+from windlass.private_files import make_folder, tighten
 from windlass.sql.archive import ArchiveTransaction
 from windlass.sql.integrity import StoredSession, StoreKey
 from windlass.sql.queries import NEWEST_ITEM
@@ -17,7 +18,6 @@ from windlass.sqlite.marks import StoreMarks, StoreState, read_state
 from windlass.sqlite.reads import last_position
 from windlass.sqlite.run_index import SqliteRunIndex
 from windlass.sqlite.search import End, SearchIndex
-from windlass.private_files import make_folder, tighten
 
 LOCK_TRIES_MAX: Final = 50
 LOCK_PAUSE_S: Final = 0.01

@@ -21,6 +21,7 @@ from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, ambiguous, store_stopped, unavailable
+from windlass.errors import AgentError, Ambiguous, Corrupt, Unavailable
 from windlass.sql.jobs import Job, answer, settle
 from windlass.sql.statements import SqlConnection
 from windlass.sqlite.files import OpenFiles
@@ -40,7 +41,6 @@ from windlass.sqlite.schema import (
 )
 from windlass.sqlite.search import BATCH_BYTES_MAX
 from windlass.sqlite.transaction import SqliteTransaction
-from windlass.errors import AgentError, Ambiguous, Corrupt, Unavailable
 
 T = TypeVar("T")
 

@@ -28,7 +28,6 @@ from windlass.engine.effect_context import EffectPorts
 from windlass.engine.effects import Effects
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.tool_calls.approval import maybe_await
-from windlass.engine.tool_calls.session_sandbox import SandboxPlace
 from windlass.engine.tool_calls.subagents import Task
 from windlass.engine.writing.masking import SecretInputs
 from windlass.engine.writing.scribe import RedactingScribe
@@ -40,6 +39,8 @@ from windlass.ports.feed import EventBus
 from windlass.ports.inbox import STEER, InboxItem
 from windlass.ports.journal import Appended, Batch, Claim
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
+from windlass.ports.sandbox import SandboxPlace
+from windlass.runtime import rooms
 from windlass.runtime.starts.packages import EffectivePackage, fingerprint_of, with_contract
 from windlass.runtime.starts.start_items import session_opening, start_body
 from windlass.steps.contract import (
@@ -168,6 +169,8 @@ class _Harness:
             delegator=_start_no_run,
             interpreter=self.config.interpreter,
             sandbox_of=self._sandbox_of,
+            session_sandboxes=rooms.session_sandboxes,
+            programs=rooms.programs,
             after_chunk=emitter.flush,
         )
 

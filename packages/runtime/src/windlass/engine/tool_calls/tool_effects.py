@@ -23,10 +23,10 @@ from windlass.engine.tool_calls.results import (
     read_recorded_arguments,
     review,
 )
-from windlass.engine.tool_calls.session_sandbox import SessionSandbox, attachments_of
 from windlass.engine.writing.masking import MaskedAnswer, log_failure
 from windlass.errors import AgentError, is_for_us
 from windlass.limits import PROGRAM_CALLS_AT_ONCE_MAX
+from windlass.ports.sandbox import SessionSandbox
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import (
     Arguments,
@@ -342,19 +342,19 @@ class ToolEffects:
 
     def _find_sandbox(self, state: LoopState, call: "_Call") -> SessionSandbox | None:
         """Return the sandbox of the session; it is opened by the tool."""
-        find, run = self._shared.sandbox_of, call.run
-        if find is None or call.tool.shape.signature.context_name is None:
+        shared, run = self._shared, call.run
+        if call.tool.shape.signature.context_name is None:
             return None
-        sandbox_place = find(run, call.binding.package)
+        sandbox_place = shared.sandbox_of(run, call.binding.package)
         if sandbox_place is None:
             return None
         if self._sandbox is None or self._sandbox.place != sandbox_place:
-            self._sandbox = SessionSandbox(
+            self._sandbox = shared.session_sandboxes()(
                 sandbox_place,
-                content=self._shared.content,
+                content=shared.content,
                 recorded=state.session.authored.get(SANDBOX_KEY),
                 family=family_of(run),
-                attached=lambda: attachments_of(state.session.history.messages),
+                messages=lambda: state.session.history.messages,
             )
         return self._sandbox
 

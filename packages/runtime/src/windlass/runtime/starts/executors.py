@@ -8,12 +8,11 @@ from windlass.agent.agent import subagent_tool
 from windlass.agent.hooks import Hook
 from windlass.agent.package import compaction_route, fallback_routes, is_batched
 from windlass.engine.spending.spend_limits import SpendLimit
-from windlass.engine.tool_calls.session_sandbox import SandboxPlace
 from windlass.engine.tool_calls.subagents import Task
 from windlass.errors import AgentError
 from windlass.ports.batches import BatchProvider
 from windlass.ports.model import LLMProvider
-from windlass.ports.sandbox import SandboxAdapter
+from windlass.ports.sandbox import SandboxAdapter, SandboxPlace
 from windlass.prices import OwnPrices, Tariff, tariff_of
 from windlass.refusals import bad_setup, missing_agent, missing_price, missing_provider, no_batches
 from windlass.runtime.registry import RuntimePorts

@@ -15,7 +15,7 @@ from errno import ELOOP
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -28,15 +28,11 @@ from windlass.limits import (
     SANDBOX_KEPT_FILES_MAX,
     SANDBOX_STORED_BYTES_MAX,
 )
-from windlass.ports.sandbox import Sandbox, SandboxAdapter, SandboxFailed
+from windlass.ports.sandbox import Sandbox, SandboxFailed, SandboxPlace
 from windlass.ports.store import ContentStore
 from windlass.private_files import remove_tree
 from windlass_protocol import ContentRef, FilePart, ImagePart, JsonObject, ModelMessage, UserMessage
 from windlass_protocol.frozen import frozen
-from windlass_protocol.generated import packages
-
-if TYPE_CHECKING:
-    from windlass_harness.views.runs import RunState
 
 ATTACHMENTS: Final = "attachments"
 """The folder with the files of messages."""
@@ -47,28 +43,6 @@ _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBL
 _OPEN_FOLDER: Final = _READ | getattr(os, "O_DIRECTORY", 0)
 KEPT_LEVELS_MAX: Final = 100
 """Levels of folders below that of a session whose files are kept."""
-
-
-@frozen
-class SandboxPlace:
-    """Which sandbox a session uses."""
-
-    spec: packages.SandboxSpec
-    adapter: SandboxAdapter
-    key: str
-    """The session that the folder belongs to: this one, or a caller."""
-
-
-class FindSandbox(Protocol):
-    """Finds the sandbox of a run."""
-
-    def __call__(self, run: "RunState", package: packages.RuntimePackage) -> SandboxPlace | None:
-        """Return where the commands of a run belong; None if its agent has no sandbox.
-
-        Raises:
-            Rejected: this process cannot provide it.
-        """
-        ...
 
 
 @frozen
@@ -99,8 +73,8 @@ def attachments_of(messages: Iterable[ModelMessage]) -> Iterator[Attachment]:
                     pass
 
 
-class SessionSandbox:
-    """The sandbox of one session, in this process."""
+class SessionFolder:
+    """The sandbox of one session, in this process; see `SessionSandbox`."""
 
     def __init__(
         self,
@@ -109,13 +83,13 @@ class SessionSandbox:
         content: ContentStore,
         recorded: JsonValue,
         family: str,
-        attached: Callable[[], Iterable[Attachment]] = tuple,
+        messages: Callable[[], Iterable[ModelMessage]] = tuple,
     ) -> None:
         self.place = place
         self._content = content
         self._family = family
         """The root session: files are handed over between sessions of one root."""
-        self._attached = attached
+        self._messages = messages
         self._recorded = recorded
         session = recorded.get("session") if isinstance(recorded, dict) else None
         self._session: JsonObject = session if isinstance(session, dict) else {}
@@ -212,7 +186,7 @@ class SessionSandbox:
         """Write the files of messages that are not there yet."""
         before = self._session.get("attachments")
         self._staged |= set(cast(list[str], before)) if isinstance(before, list) else set()
-        for attachment in self._attached():
+        for attachment in attachments_of(self._messages()):
             if hash(attachment.place) in self._seen:
                 continue
             self._seen.add(hash(attachment.place))

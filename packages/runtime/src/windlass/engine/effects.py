@@ -29,6 +29,7 @@ from windlass_harness.loop.events import (
     CallHooks,
     CallModel,
     CallReserved,
+    CheaperCall,
     CheckOutput,
     Compact,
     Deliver,
@@ -195,16 +196,19 @@ class Effects:
         if not purses:
             # The limits were removed just now.
             return CallReserved(effect.call, reservation_of(effect.bounds), model_id=effect.model_id)
-        model_id, bounds, others = effect.model_id, effect.bounds, [*effect.cheaper]
+        offer: ReserveCall | CheaperCall = effect
+        others = iter(effect.cheaper)
         while True:
-            answer = await self._context.writer.hold_call(limits.store, effect.call, purses, bounds)
+            answer = await self._context.writer.hold_call(limits.store, effect.call, purses, offer.bounds)
             if isinstance(answer, CallGrant):
-                held = reservation_of(replace(bounds, answer_tokens=answer.answer_tokens), shared=effect.call)
-                return CallReserved(effect.call, held, model_id=model_id)
-            if not others or not limits.is_at_limit(answer, "cheaper"):
-                return limits.refusal(effect.call, answer, bounds, can_ask=self._context.can_ask(state))
-            cheaper = others.pop(0)
-            model_id, bounds = cheaper.model_id, cheaper.bounds
+                bounds = replace(offer.bounds, answer_tokens=answer.answer_tokens)
+                held = reservation_of(bounds, shared=effect.call)
+                return CallReserved(effect.call, held, model_id=offer.model_id)
+            cheaper = next(others, None) if limits.is_at_limit(answer, "cheaper") else None
+            if cheaper is None:
+                can_ask = self._context.can_ask(state)
+                return limits.refusal(effect.call, answer, offer.bounds, can_ask=can_ask)
+            offer = cheaper
 
     async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
         """Call the hooks of a point."""

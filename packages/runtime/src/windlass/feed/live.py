@@ -253,7 +253,7 @@ class StepDeltas:
             yield to_delta(self.started, event_type, data=data, position=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
-        data: JsonObject = {kind.field: "".join(texts), **place_of(self.started)}
+        data: JsonObject = {kind.field: "".join(texts), **step_fields(self.started)}
         if call is not None:
             data |= call_fields(call)
         return data
@@ -266,7 +266,7 @@ def _same(piece: Joined | Newest | None, first: Joined) -> str | None:
     return piece[2]
 
 
-def place_of(started: Record) -> JsonObject:
+def step_fields(started: Record) -> JsonObject:
     """Return the step coordinates that every delta carries."""
     data = started.data
     return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
@@ -338,7 +338,7 @@ class LiveStep:
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
         """Show a partial result of a running call."""
-        data: JsonObject = {"output": output, **place_of(self.started), **call_fields((call_id, tool_name))}
+        data: JsonObject = {"output": output, **step_fields(self.started), **call_fields((call_id, tool_name))}
         self._replace("action.partial", call_id, data)
 
     def show(self, event_type: str, data: JsonObject) -> None:

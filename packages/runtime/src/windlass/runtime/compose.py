@@ -7,7 +7,8 @@ is made. So a method imports what it needs from them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import JsonValue
@@ -103,12 +104,27 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def fan_out_at_once(*, is_batched: bool) -> int:
-    """Return how many runs of a job run at the same time, unless it says otherwise.
+async def run_all(
+    work: Iterable[Callable[[], Awaitable[T]]], *, at_once: int | None, is_batched: bool
+) -> list[T]:
+    """Return the results of all runs of a job, `at_once` of them at the same time.
 
-    Runs that wait for a batch cost nothing, and the more there are the fewer batches they need.
+    Without `at_once` there are more of those that wait for a batch: they cost nothing, and the more there are
+    the fewer batches they need. The first failure is raised; nothing of the job is under way then.
     """
-    return FAN_OUT_AT_ONCE_MAX if is_batched else FAN_OUT_AT_ONCE
+    turns = asyncio.Semaphore(at_once or (FAN_OUT_AT_ONCE_MAX if is_batched else FAN_OUT_AT_ONCE))
+
+    async def run(begin: Callable[[], Awaitable[T]]) -> T:
+        async with turns:
+            return await begin()
+
+    waiting = [asyncio.ensure_future(run(begin)) for begin in work]
+    try:
+        return await asyncio.gather(*waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 class AgentRuntime:
@@ -370,7 +386,6 @@ class AgentRuntime:
                     f"task {name} must be an agent and a message, (agent, message), found {kind_of(task)}"
                 )
         is_batched = bool(options.get("batch")) or any(self._is_batched(agent) for agent, _ in tasks.values())
-        turns = asyncio.Semaphore(at_once or fan_out_at_once(is_batched=is_batched))
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
             await self.core.starts.request(
@@ -380,17 +395,12 @@ class AgentRuntime:
         ]
 
         async def run(request: RunRequest) -> RunResult:
-            async with turns:
-                with self.core.ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
-                    handle = await self.core.starts.start(request)
-                return await handle.wait()
+            with self.core.ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
+                handle = await self.core.starts.start(request)
+            return await handle.wait()
 
-        waiting = [asyncio.ensure_future(run(request)) for request in requests]
-        try:
-            return dict(zip(tasks, await asyncio.gather(*waiting), strict=True))
-        finally:
-            for future in waiting:
-                future.cancel()
+        work = [partial(run, request) for request in requests]
+        return dict(zip(tasks, await run_all(work, at_once=at_once, is_batched=is_batched), strict=True))
 
     def _is_batched(self, agent: AnyAgent | str | None) -> bool:
         """Whether model calls of an agent are answered in batches."""

@@ -6,16 +6,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, Literal, cast, overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Output
-from windlass.agent.output import parse_output
+from windlass.agent.output import json_of, parse_output
 from windlass.engine.driving.inbox import item_key
 from windlass.errors import Rejected, check_whole, kind_of
 from windlass.feed.cursors import decode_cursor
 from windlass.ports.feed import EventStream, bad_subscription
 from windlass.ports.inbox import EVENT, FEEDBACK
-from windlass.refusals import bad_request, check_id, late_event, misfit, no_value, not_begun
+from windlass.refusals import bad_request, check_given, check_id, late_event, misfit, no_value, not_begun
 from windlass.runtime import undo
 from windlass.runtime.requests import Request, requests_of
 from windlass.tools.deps import OutputT
@@ -324,20 +323,19 @@ class RunHandle(Generic[OutputT]):
             Rejected: the name or the key is not valid or would be masked, or the data is no JSON or too
                 large.
         """
+        check_id(name, "the name of the event")
+        if key is not None:
+            check_id(key, "the key of the event")
+        if by is not None:
+            check_given(by, str, what="by", words="a text")
         row = await self._core.runs.row(self.run_id)
         if row.status.value in RUN_ENDS.values():
             raise late_event(row.run_id, row.status.value)
         try:
-            value: JsonValue = from_json(to_json(data))
-        except PydanticSerializationError as error:
-            raise bad_request(f"the data of event {name} has no JSON form: {error}") from None
-        event = RunEventReceived(
-            run_id=row.run_id,
-            name=check_id(name, "the name of the event"),
-            data=value,
-            key=None if key is None else check_id(key, "the key of the event"),
-            by=by,
-        )
+            value = json_of(data, f"the data of event {name}")
+        except TypeError as error:
+            raise bad_request(str(error)) from None
+        event = RunEventReceived(run_id=row.run_id, name=name, data=value, key=key, by=by)
         body = data_of(event)
         masked = await self._core.mask(body)
         # Keys that are masked would be equal, and the second event be taken for a repeated one.

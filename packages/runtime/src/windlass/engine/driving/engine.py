@@ -13,7 +13,7 @@ from windlass.engine.driving.drives import ATTEMPTS_MAX, Drives, Ports, end_feed
 from windlass.errors import AgentError
 from windlass.limits import OWNER_LEASE_MS, WAIT_MS_MAX
 from windlass.ports.catalog import Catalog
-from windlass.ports.clock import IDLE, Clock
+from windlass.ports.clock import IDLE, Clock, begin_task
 from windlass.ports.documents import SCHEDULE
 from windlass.ports.inbox import InboxNotice
 from windlass.ports.journal import Standing
@@ -61,9 +61,7 @@ class ClockJumpWakes:
                 if row.standing is Standing.WAITING and row.wake_at_ms is not None:
                     wakes.append((row.wake_at_ms - now_ms, row.session_id))
             after = rows[-1].session_id
-        task = asyncio.create_task(self._wake_all(sorted(wakes), since_s), name="windlass late wakes")
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        begin_task(self.tasks, self._wake_all(sorted(wakes), since_s), name="windlass late wakes")
 
     async def _wake_all(self, wakes: Sequence[tuple[int, str]], since_s: float) -> None:
         for delay_ms, session_id in wakes:

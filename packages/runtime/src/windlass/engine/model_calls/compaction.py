@@ -73,7 +73,8 @@ class SummaryLimits:
 
     limit_ms: int
     chance: float
-    take_slot: Callable[[], Awaitable[ProviderSlot]]
+    slot: ProviderSlot
+    take_slot: Callable[[], Awaitable[None]]
     now: Callable[[], datetime]
     reserve: Callable[[Binding, int], Awaitable[int | None]]
     """Sets aside what a summary of so many tokens may cost; returns the tokens of its longest answer."""
@@ -191,9 +192,8 @@ async def _summarise(
         return CompactionBroken(error.info(), LIMIT_REACHED, exceeded=error.exceeded)
     provider = shorten_answer(binding.summary_provider, longest)
     model_request = ModelRequest(provider, messages, temperature=0)
-    slot: ProviderSlot | None = None
     try:
-        slot = await limits.take_slot()
+        await limits.take_slot()
         collector.asked_at = limits.now()
         await _call_model(model_request, collector, limits.limit_ms / 1_000)
         answer = collector.answer(latency_ms=0)
@@ -205,15 +205,13 @@ async def _summarise(
             raise
         failure = broken_off("summary")
     except BaseException as error:  # model boundary: a provider may raise anything
-        if slot is not None:
-            slot.free(error, usage=collector.usage)
+        limits.slot.free(error, usage=collector.usage)
         if is_for_us(error):
             raise
         collector.is_refused = is_unpaid(error)
         failure = model_error(error, binding.redactor)
     finally:
-        if slot is not None:
-            slot.free(usage=collector.usage)
+        limits.slot.free(usage=collector.usage)
     if failure.retry_after_ms is not None:
         # A provider's retry-after must not exceed the time limit of the run.
         wait_ms = min(failure.retry_after_ms, limits.limit_ms)

@@ -36,6 +36,7 @@ from windlass.engine.writing.writer import retry_store_call
 from windlass.errors import AgentError, Conflict, Unavailable, is_for_us
 from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.batches import BatchProvider
+from windlass.ports.feed import LiveAnswer
 from windlass.ports.model import LLMMessage, LLMStreamChunk, is_unpaid
 from windlass.ports.purses import CallRefusal
 from windlass.prices import NO_BILL, Bill, shorten_answer
@@ -87,6 +88,17 @@ def _batch_reason(binding: Binding, state: LoopState) -> str:
     """Return why the run waits."""
     model = binding.tariff_for(state.run_notes.model_id).name
     return f"{model} answers in a batch, within 24 hours"
+
+
+@frozen
+class _Turn:
+    """When a model is asked, and where its answer is shown meanwhile."""
+
+    route_id: str
+    slot: ProviderSlot
+    shown: LiveAnswer
+    asked_at: datetime | None = None
+    """When an item was offered; None for a call that is sent once it has its slot."""
 
 
 class ModelEffects:
@@ -183,9 +195,15 @@ class ModelEffects:
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
             limit_ms = self._pause_clock.time_left_ms(state, most_ms=limit_ms)
-        slot = partial(self._take_slot, state, binding.summary_route)
-        reserve = partial(self._reserve_summary, state, run)
-        limits = SummaryLimits(limit_ms, shared.random(), slot, shared.clock.now, reserve)
+        slot = shared.provider_limits.slot(binding.summary_route, shared.clock)
+        limits = SummaryLimits(
+            limit_ms,
+            shared.random(),
+            slot,
+            partial(self._take, slot, binding.summary_route, state),
+            shared.clock.now,
+            partial(self._reserve_summary, state, run),
+        )
         return await compact(binding, state, effect=effect, limits=limits)
 
     async def _reserve_summary(
@@ -231,21 +249,34 @@ class ModelEffects:
 
         A failure is returned as an event. None: the call was abandoned meanwhile.
         """
-        model_id, contract = state.run_notes.model_id, state.run_notes.contract
+        shared, step, contract = self._shared, self._context.writer.step, state.run_notes.contract
+        model_id, route_id = state.run_notes.model_id, binding.route_for(state.run_notes.model_id)
         tools = binding.definitions(can_ask=self._context.can_ask(state))
         provider = shorten_answer(binding.provider_for(model_id), state.run_notes.answer_tokens)
-        if binding.is_batched_by(model_id) and isinstance(provider, BatchProvider):
-            provider = self._structured_output.of_batch(provider, contract, has_tools=bool(tools))
-            if item is None:
-                request = ModelRequest(provider, messages, tools, binding.temperature)
-                return await self._offer(binding, state, provider, request, notes)
-            if item.error is not None:
-                return await self._fail_item(state, item, item.error, notes)
-            provider = AnswerOfItem(provider, self._batches, item)
-        else:
+        if not binding.is_batched_by(model_id) or not isinstance(provider, BatchProvider):
             provider = self._structured_output.of(provider, contract, has_tools=bool(tools))
+            request = ModelRequest(provider, messages, tools, binding.temperature)
+            shown = UnseenAnswer() if step is None else shared.bus.live(step)
+            turn = _Turn(route_id, shared.provider_limits.slot(route_id, shared.clock), shown)
+            return await self._converse(binding, state, request, notes, turn)
+        provider = self._structured_output.of_batch(provider, contract, has_tools=bool(tools))
         request = ModelRequest(provider, messages, tools, binding.temperature)
-        return await self._converse(binding, state, request, notes, item)
+        if item is None:
+            return await self._offer(binding, state, provider, request, notes)
+        if item.error is not None:
+            answer = await self._model_failure(state, item.error, NO_BILL, notes)
+        else:
+            request = replace(request, provider=AnswerOfItem(provider, self._batches, item))
+            slot = ProviderSlot(None, shared.clock, queued_ms=item.wait_ms)
+            turn = _Turn(route_id, slot, UnseenAnswer(), datetime.fromisoformat(item.asked_at))
+            answer = await self._converse(binding, state, request, notes, turn)
+        if isinstance(answer, ModelAnswered):
+            self._answered = item
+        elif answer is not None:
+            # The next attempt offers another item.
+            with suppress(Unavailable):
+                await retry_store_call(lambda: self._batches.release(item), shared.clock)
+        return answer
 
     async def _converse(
         self,
@@ -253,33 +284,25 @@ class ModelEffects:
         state: LoopState,
         request: ModelRequest,
         notes: tuple[Body, ...],
-        item: BatchItem | None,
+        turn: _Turn,
     ) -> ModelAnswered | ModelFailed | None:
         """Call the model; a failure is returned as an event. None: the call was abandoned meanwhile."""
-        shared, step = self._shared, self._context.writer.step
-        task = self._context.task_of(CallModel.key)
-        model_id = state.run_notes.model_id
-        shown = UnseenAnswer() if item is not None or step is None else shared.bus.live(step)
-        live = self._context.live = MaskedAnswer(shown, binding.redactor)
-        tariff = binding.tariff_for(model_id)
+        shared, slot, task = self._shared, turn.slot, self._context.task_of(CallModel.key)
+        live = self._context.live = MaskedAnswer(turn.shown, binding.redactor)
+        tariff = binding.tariff_for(state.run_notes.model_id)
         collector = Collector(live, binding.redactor, tariff=tariff, calls_max=shared.calls_max)
-        slot: ProviderSlot | None = None
 
         def leave() -> None:
             live.close()
-            if slot is not None:
-                slot.free(usage=collector.usage)
+            slot.free(usage=collector.usage)
             late = model_error(TimeoutError(), binding.redactor)
             self._tasks.take_over(
                 CallModel.key, task, partial(self._model_failure, state, late, collector.bill(), notes)
             )
 
         try:
-            if item is None:
-                slot = await self._take_slot(state, binding.route_for(model_id), live)
-            started, collector.asked_at = shared.clock.monotonic(), shared.clock.now()
-            if item is not None:
-                collector.asked_at = datetime.fromisoformat(item.asked_at)
+            await self._take(slot, turn.route_id, state, live)
+            started, collector.asked_at = shared.clock.monotonic(), turn.asked_at or shared.clock.now()
             is_heard = await listen(
                 request,
                 collector,
@@ -292,8 +315,7 @@ class ModelEffects:
                 return None
             if task.cancelling():
                 await self._tasks.drop_stray_cancel()
-            if slot is not None:
-                slot.free(usage=collector.usage)
+            slot.free(usage=collector.usage)
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -302,19 +324,14 @@ class ModelEffects:
             failure = broken_off("answer")
         except BaseException as error:  # model boundary: a provider may raise anything
             live.close()
-            if slot is not None:
-                slot.free(error, usage=collector.usage)
+            slot.free(error, usage=collector.usage)
             if is_for_us(error):
                 raise
             collector.is_refused = is_unpaid(error)
             failure = model_error(error, binding.redactor)
         else:
-            queued_ms = None if slot is None else slot.queued_ms
-            if item is not None:
-                queued_ms = item.wait_ms
-            if queued_ms is not None:
-                answer = replace(answer, queued_ms=queued_ms)
-            self._answered = item
+            if slot.queued_ms is not None:
+                answer = replace(answer, queued_ms=slot.queued_ms)
             cache = self._compare_prompts(state, answer.usage, request.messages, request.tools)
             if cache is not None:
                 answer = replace(answer, cache=cache)
@@ -323,10 +340,7 @@ class ModelEffects:
             self._judge.take_answer(answer.calls, collector.canonical)
             return with_subagents(answer, binding.tools) if answer.calls else answer
         finally:
-            if slot is not None:
-                slot.free(usage=collector.usage)
-        if item is not None:
-            return await self._fail_item(state, item, failure, notes, collector.bill())
+            slot.free(usage=collector.usage)
         return await self._model_failure(state, failure, collector.bill(), notes)
 
     async def _offer(
@@ -361,19 +375,6 @@ class ModelEffects:
         except AgentError as error:
             return await self._model_failure(state, error.info(), NO_BILL, notes)
         return ModelBatched(_batch_reason(binding, state), notes)
-
-    async def _fail_item(
-        self,
-        state: LoopState,
-        item: BatchItem,
-        failure: ErrorInfo,
-        notes: tuple[Body, ...],
-        bill: Bill = NO_BILL,
-    ) -> ModelFailed:
-        """Return the failure of an item; the next attempt offers another one."""
-        with suppress(Unavailable):
-            await retry_store_call(lambda: self._batches.release(item), self._shared.clock)
-        return await self._model_failure(state, failure, bill, notes)
 
     def forget_answered(self, state: LoopState) -> None:
         """Drop the item of an answer that is in the records."""
@@ -411,17 +412,15 @@ class ModelEffects:
             )
         return cache
 
-    async def _take_slot(
-        self, state: LoopState, route_id: str, live: MaskedAnswer | None = None
-    ) -> ProviderSlot:
-        """Return the slot of a model call at the limit of its provider; a call that waits is shown.
+    async def _take(
+        self, slot: ProviderSlot, route_id: str, state: LoopState, live: MaskedAnswer | None = None
+    ) -> None:
+        """Take the slot of a model call at the limit of its provider; a call that waits is shown.
 
         The wait counts for the time budget of the run, and not for the time limit of the call.
         """
-        shared = self._shared
-        slot = shared.provider_limits.slot(route_id, shared.clock)
         if slot.try_take():
-            return slot
+            return
 
         def show(reason: str) -> None:
             if live is not None:
@@ -431,9 +430,8 @@ class ModelEffects:
         left_ms = DELAY_MS_MAX
         if state.run is not None:
             left_ms = self._pause_clock.time_left_ms(state, most_ms=left_ms)
-        with shared.deadlines.limit(left_ms / 1_000):
+        with self._shared.deadlines.limit(left_ms / 1_000):
             await slot.take(show)
-        return slot
 
     async def _model_failure(
         self, state: LoopState, failure: ErrorInfo, bill: Bill, notes: tuple[Body, ...]

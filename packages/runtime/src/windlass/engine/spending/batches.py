@@ -28,7 +28,7 @@ from windlass.engine.writing.masking import log_failure
 from windlass.engine.writing.writer import Scribe, retry_store_call
 from windlass.errors import AgentError, Conflict, Rejected
 from windlass.ports.batches import BatchApi, BatchProvider, BatchRequest, OwnBatch, no_answer_error
-from windlass.ports.clock import Clock
+from windlass.ports.clock import Clock, begin_task
 from windlass.ports.documents import BATCH, BATCH_ITEM, Document
 from windlass.ports.inbox import BATCH_ANSWERED
 from windlass.ports.model import LLMProvider, ModelFault, ModelUnavailable, is_unpaid
@@ -82,7 +82,24 @@ class BatchState(StrEnum):
     CREATED = "created"
 
 
-class BatchItem(Part, frozen=True, kw_only=True):
+class _Stored(Part, frozen=True, kw_only=True):
+    """The body of a document."""
+
+    revision: int = 0
+    """That of its document."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind and the name of its document."""
+        raise NotImplementedError
+
+    def document(self, due_at_ms: int | None) -> Document:
+        """Return the next revision of its document."""
+        revision = self.revision + 1
+        return Document(*self.key, revision, data_of(structs.replace(self, revision=revision)), due_at_ms)
+
+
+class BatchItem(_Stored, frozen=True, kw_only=True):
     """A model call in a batch: the body of its document."""
 
     run_id: str
@@ -97,21 +114,18 @@ class BatchItem(Part, frozen=True, kw_only=True):
     answer: ContentRef | None = None
     """The reference to the answer."""
     error: ErrorInfo | None = None
-    revision: int = 0
-    """That of its document."""
-
     @property
     def wait_ms(self) -> int:
         """How long it waited for its answer."""
         return max(0, ms_of(self.ended_at or self.asked_at) - ms_of(self.asked_at))
 
-    def document(self, due_at_ms: int | None) -> Document:
-        """Return the next revision of its document."""
-        body = data_of(structs.replace(self, revision=self.revision + 1))
-        return Document(BATCH_ITEM, self.run_id, self.revision + 1, body, due_at_ms)
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind and the name of its document."""
+        return BATCH_ITEM, self.run_id
 
 
-class BatchOfCalls(Part, frozen=True, kw_only=True):
+class BatchOfCalls(_Stored, frozen=True, kw_only=True):
     """A batch: the body of its document."""
 
     name: str
@@ -123,13 +137,11 @@ class BatchOfCalls(Part, frozen=True, kw_only=True):
     """The run of each item, by the id of the item."""
     since: str
     batch_id: str | None = None
-    revision: int = 0
-    """That of its document."""
 
-    def document(self, due_at_ms: int | None) -> Document:
-        """Return the next revision of its document."""
-        body = data_of(structs.replace(self, revision=self.revision + 1))
-        return Document(BATCH, self.name, self.revision + 1, body, due_at_ms)
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind and the name of its document."""
+        return BATCH, self.name
 
 
 @frozen
@@ -299,7 +311,7 @@ class Batches:
         batch = await self._put(batch, LEASE_MS)
         requests = [request for item, request in gathering.items if await self._enter(item, name)]
         if not requests:
-            await self._drop_batch(batch)
+            await self._drop(batch)
             return
         try:
             create = await call.provider.batch_api().prepare(name, requests)
@@ -335,7 +347,7 @@ class Batches:
         """End all items of a batch that the provider refused, or cannot tell of any more."""
         for item_id in batch.items:
             await self._end(batch, item_id, error=error.info())
-        await self._drop_batch(batch)
+        await self._drop(batch)
 
     # looking after documents
 
@@ -402,7 +414,7 @@ class Batches:
             item = await self._item_of(batch, item_id)
             if item is not None:
                 await self._settle(structs.replace(item, state=ItemState.RELEASED))
-        await self._drop_batch(batch)
+        await self._drop(batch)
 
     async def _end(
         self,
@@ -470,10 +482,10 @@ class Batches:
 
     async def _drop_item(self, item: BatchItem) -> None:
         with suppress(Conflict):
-            await self._store.drop_document(Document(BATCH_ITEM, item.run_id, item.revision, {}))
+            await self._drop(item)
 
-    async def _drop_batch(self, batch: BatchOfCalls) -> None:
-        await self._store.drop_document(Document(BATCH, batch.name, batch.revision, {}))
+    async def _drop(self, stored: _Stored) -> None:
+        await self._store.drop_document(Document(*stored.key, stored.revision, {}))
 
     async def _put(self, batch: BatchOfCalls, pause_ms: int) -> BatchOfCalls:
         """Write the next revision of a batch, which is due after a pause.
@@ -489,10 +501,7 @@ class Batches:
         return moment(self._clock).ms
 
     def _start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(self._log_failure(work), name="windlass batches")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return begin_task(self._tasks, self._log_failure(work), name="windlass batches")
 
     async def _log_failure(self, work: Coroutine[object, object, None]) -> None:
         try:

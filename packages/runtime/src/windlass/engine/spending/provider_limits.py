@@ -454,11 +454,11 @@ class FleetGate(ProviderGate):
 class ProviderSlot:
     """The slot of one model call at the limit of its provider."""
 
-    def __init__(self, gate: ProviderGate | None, clock: Clock) -> None:
+    def __init__(self, gate: ProviderGate | None, clock: Clock, *, queued_ms: int | None = None) -> None:
         self._gate = gate
         self._clock = clock
         self._is_open = False
-        self.queued_ms: int | None = None
+        self.queued_ms = queued_ms
         """How long the call waited; None if it did not."""
 
     def try_take(self) -> bool:

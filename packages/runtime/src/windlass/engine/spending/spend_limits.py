@@ -124,8 +124,12 @@ class SpendLimit:
 
     def is_for(self, owner: str | None, agent_id: str) -> bool:
         """Whether runs of an agent for an owner count for it."""
-        is_owner = self.owner is None or (owner is not None and self.owner in (EACH, owner))
-        return is_owner and self.agent in (None, EACH, agent_id)
+        return (owner is not None or self.owner is None) and self.concerns(owner, agent_id)
+
+    def concerns(self, owner: str | None, agent_id: str | None) -> bool:
+        """Whether runs of an owner and of an agent may count for it; None is any of them."""
+        is_of_owner = owner is None or self.owner in (None, EACH, owner)
+        return is_of_owner and (agent_id is None or self.agent in (None, EACH, agent_id))
 
     def subject(self, owner: str | None, agent_id: str) -> str:
         """Return for which of the owners and agents a purse is; empty if there is one purse for all."""
@@ -266,11 +270,8 @@ class SpendLimits:
         """
         now, uses = self._clock.now(), list[tuple[SpendLimit, str]]()
         for limit in await self.list():
-            if limit.per == "run" or limit.owner not in (None, EACH, owner or limit.owner):
-                continue
-            if limit.agent not in (None, EACH, agent or limit.agent):
-                continue
-            uses += [(limit, subject) for subject in await self._subjects(limit, now)]
+            if limit.per != "run" and limit.concerns(owner or None, agent or None):
+                uses += [(limit, subject) for subject in await self._subjects(limit, now)]
         states = await self._states(
             [Purse(limit.name, subject, limit.period(now)[0]) for limit, subject in uses]
         )
@@ -284,11 +285,8 @@ class SpendLimits:
         """Return all limits with what is left, by name; with an owner, those that its runs count for."""
         uses = await self.uses(owner=owner)
         names = {use.limit.name for use in uses}
-        rest = [limit for limit in self.current if limit.name not in names]
-        infos = [
-            *(limit_info(use.limit, use) for use in uses),
-            *(limit_info(limit) for limit in rest if owner is None or limit.owner in (None, EACH, owner)),
-        ]
+        rest = [limit for limit in self.current if limit.name not in names and limit.concerns(owner, None)]
+        infos = [*(limit_info(use.limit, use) for use in uses), *map(limit_info, rest)]
         return tuple(sorted(infos, key=lambda info: (info.name, info.subject or "")))
 
     async def check_start(
@@ -448,9 +446,8 @@ def limit_info(limit: SpendLimit, use: LimitUse | None = None) -> LimitInfo:
 
 def limit_reached(use: LimitUse, run_id: str) -> Denied:
     """Return the error for a start of a run when a limit is used up."""
-    subject = f" of {use.subject}" if use.subject else ""
     return Denied(
-        f"limit {use.limit.name}{subject} for {use.period} is used up; it begins anew at {use.ends_at}: "
+        f"{_title(use.limit.name, use.subject, use.period)} is used up; it begins anew at {use.ends_at}: "
         "start the run then, or ask an operator to raise the limit",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
@@ -484,14 +481,13 @@ def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
     else:
         used, most, needed = state.tokens, purse.max_tokens or 0, refusal.needed_tokens
         held, unit = state.held_tokens, "tokens"
-    subject = f" of {purse.subject}" if purse.subject else ""
     again = "" if ends_at is None else f" It begins anew at {ends_at}."
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
         message=(
-            f"The limit {purse.limit}{subject} for {purse.period} is reached: {used:,} of {most:,} {unit} "
+            f"The {_title(purse.limit, purse.subject, purse.period)} is reached: {used:,} of {most:,} {unit} "
             f"are spent, {held:,} are set aside for calls under way, and the next answer may need {needed:,}."
             f"{again} An operator can raise it."
         ),
@@ -502,6 +498,11 @@ def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
             "endsAt": ends_at,
         },
     )
+
+
+def _title(name: str, subject: str, period: str) -> str:
+    of_subject = f" of {subject}" if subject else ""
+    return f"limit {name}{of_subject} for {period}"
 
 
 def _limit_of(document: Document) -> SpendLimit:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from windlass.ports.feed import EventBus
-    from windlass.ports.stalls import LoopWatch
+    from windlass.ports.machine import LoopWatch
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.registry import RuntimePorts

@@ -45,8 +45,8 @@ from windlass.prices import COUNT_MAX, Bill, Tariff
 from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments, read_by_size
 from windlass_harness.loop.events import ModelAnswered
 from windlass_harness.loop.notes import NO_USAGE, NO_USAGE_PRICE
-from windlass_harness.loop.prompt_cache import PartOfPrompt
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, RequestedCall
+from windlass_harness.prompt_cache import PartOfPrompt
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
 from windlass_harness.views.payloads import as_text

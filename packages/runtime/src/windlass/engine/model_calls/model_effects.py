@@ -50,9 +50,9 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Stopped,
 )
-from windlass_harness.loop.prompt_cache import compare_prompts, describe_loss
 from windlass_harness.loop.purse import call_bounds
 from windlass_harness.loop.state import LoopState
+from windlass_harness.prompt_cache import compare_prompts, describe_loss
 from windlass_harness.retry import DELAY_MS_MAX
 from windlass_harness.views.runs import RunState
 from windlass_protocol import BudgetName, ContentRef, ErrorInfo, JsonObject

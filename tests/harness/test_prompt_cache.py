@@ -4,7 +4,7 @@ import pytest
 from tests.harness.loop.stage import Session, run_asked
 
 from windlass_harness.loop.notes import CachedPrompt
-from windlass_harness.loop.prompt_cache import PARTS_MAX, PartOfPrompt, compare_prompts, describe_loss
+from windlass_harness.prompt_cache import PARTS_MAX, PartOfPrompt, compare_prompts, describe_loss
 from windlass_harness.record import Record
 from windlass_protocol import FinishReason, PromptPart
 from windlass_protocol.generated.records import CacheLoss, PromptCache, StepCompleted, Usage

@@ -47,8 +47,10 @@ STORED = (
     "tests/runtime/test_undo.py",
 )
 """Tests of core that open a file, or look into the sessions of a store."""
-STORES = {"catalog", "sql", "sqlite"}
-"""The rooms that these need."""
+TESTING = {"testing"}
+"""The room of every test."""
+STORES = {"catalog", "private_files", "sql", "sqlite", "testing"}
+"""The rooms of tests with files."""
 _LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 [CONTRACT] = [one for one in _LINTER["contracts"] if one["name"] == "Core imports no room"]
 CORE = {name.removeprefix("windlass.") for name in CONTRACT["source_modules"]}
@@ -56,11 +58,17 @@ ROOMS = {name.removeprefix("windlass.") for name in CONTRACT["forbidden_modules"
 WITHOUT_ROOMS = """
 import asyncio
 from windlass import Agent, AgentRuntime, Rejected
+from windlass.ports.model import LLMStreamChunk
 from windlass.runtime.rooms import ROOMS, enter
-from windlass.testing import ScriptedModel, say
+
+class Polite:
+    model_id = "polite"
+
+    async def stream(self, messages, *, tools=None, temperature=None):
+        yield LLMStreamChunk("Hello.", finish_reason="stop")
 
 async def main():
-    guide = Agent("guide", model=ScriptedModel([say("Hello.")]))
+    guide = Agent("guide", model=Polite())
     async with AgentRuntime.in_memory([guide]) as runtime:
         print((await (await runtime.start_run(guide, "Hi.")).wait()).output)
     try:
@@ -122,7 +130,7 @@ def test_core_runs_an_agent_without_rooms_and_says_what_a_room_needs(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tests", "beside"), [(ALONE, set[str]()), (STORED, STORES)], ids=["alone", "stored"])
+@pytest.mark.parametrize(("tests", "beside"), [(ALONE, TESTING), (STORED, STORES)], ids=["alone", "stored"])
 def test_the_tests_of_core_pass_without_rooms(tmp_path: Path, tests: tuple[str, ...], beside: set[str]) -> None:
     options = ("-m", "not slow and not hypothesis", "-k", "not postgres", "-p", "no:cacheprovider")
     told = python(copy_core(tmp_path, beside), "-m", "pytest", *options, *tests)

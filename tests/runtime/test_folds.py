@@ -38,11 +38,11 @@ from windlass.engine.writing.folds import (
 )
 from windlass.errors import Conflict
 from windlass.feed import Feed
+from windlass.ledger.decisions import DecisionFolds
 from windlass.ports.catalog import RunRow
 from windlass.ports.journal import Batch, Claim
 from windlass.ports.store import Store
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.decisions import DecisionFolds
 from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState

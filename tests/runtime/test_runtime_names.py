@@ -127,7 +127,6 @@ UNUSED = {
     "windlass.ledger",
     "windlass.models.anthropic",
     "windlass.models.openai",
-    "windlass.runtime.decisions",
     "windlass.toolbox",
     "windlass_harness.ledger.goals",
     "windlass_harness.shell",

@@ -545,7 +545,7 @@ class Command:
             Rejected: they cannot be loaded.
         """
         if not self._loaded:
-            from windlass.agent.loading import load_agents  # noqa: PLC0415 - slow to import
+            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
 
             # The commands of tools run as the same user.
             parts.hide_environment()
@@ -561,7 +561,7 @@ class Command:
         source = location or self.settings.text("goals")
         if not source:
             return ()
-        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         return load(source, ledger.Goal, folder=self.settings.folder)
 
@@ -588,7 +588,7 @@ class Command:
     def _load_declarations(
         self, key: str, kind: type[T], read: Callable[[str, Mapping[str, object]], T]
     ) -> tuple[T, ...]:
-        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         source = self.settings.text(key)
         if not source.startswith("{"):

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from windlass.ports.feed import EventBus
     from windlass.ports.machine import LoopWatch
     from windlass.ports.store import ContentStore, Store
-    from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.registry import RuntimePorts
     from windlass_harness.loop.state import LoopState
     from windlass_protocol import JsonObject
@@ -121,11 +120,9 @@ class Core:
         return JournalFolds(self.store)
 
     @cached_property
-    def decision_folds(self) -> DecisionFolds:
-        """The folds of decisions that reads share."""
-        from windlass.runtime.decisions import DecisionFolds  # noqa: PLC0415 - slow to import
-
-        return DecisionFolds(self.store)
+    def decisions(self) -> rooms.RunDecisions:
+        """Reads the decisions of runs."""
+        return rooms.decisions(self)
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run of the store, running or ended."""

@@ -242,20 +242,11 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown, or it is still queued.
             Rejected: `after` or `limit` is not a count.
         """
-        from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
-
         check_whole(after + 1 if type(after) is int else after, "after + 1", most=INTEGER_MAX)
         if limit is not None:
             check_whole(limit, "limit", most=INTEGER_MAX)
         row = await self._core.runs.row(self.run_id)
-        return await decisions_of(
-            row,
-            self._core.decision_folds,
-            content=self._core.content,
-            journal=self._core.store,
-            after=after,
-            limit=limit,
-        )
+        return await self._core.decisions.of_run(row, after=after, limit=limit)
 
     async def feedback(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from windlass.engine.binding import Binding
 from windlass.engine.effect_context import MakePrograms
 from windlass.errors import install_hint
+from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
@@ -21,6 +22,7 @@ from windlass.ports.wakes import Wakes
 from windlass.refusals import bad_setup
 from windlass.runtime.registry import RuntimePorts
 from windlass_harness.views.runs import RunState
+from windlass_protocol import DecisionRun
 
 if TYPE_CHECKING:
     from windlass.catalog.runtime_sessions import RuntimeSessions
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 ROOMS: Final = {
     "catalog": "windlass.catalog.runtime_sessions:RuntimeSessions",
+    "decisions": "windlass.ledger.decisions:Decisions",
     "interpreter": "windlass.code_mode.monty:MontyInterpreter",
     "models": "windlass.models.routes:providers_from_environment",
     "playground": "windlass.playground:rehearse",
@@ -84,6 +87,14 @@ class _Retain(Protocol):
     def __call__(
         self, sessions: "RuntimeSessions", store: Store, clock: Clock, *, days: int
     ) -> Coroutine[object, object, None]: ...
+
+
+class RunDecisions(Protocol):
+    """Reads the decisions of runs."""
+
+    async def of_run(self, row: RunRow, *, after: int, limit: int | None) -> DecisionRun:
+        """Return the decisions of a run; see `RunHandle.decisions`."""
+        ...
 
 
 class _OfCore(Protocol):
@@ -152,6 +163,11 @@ async def open_sqlite(path: str | Path, *, durability: Durability) -> OpenedStor
 def sessions(core: "Core") -> "RuntimeSessions":
     """Return the sessions of a runtime."""
     return cast("RuntimeSessions", cast(_OfCore, enter("catalog"))(core))
+
+
+def decisions(core: "Core") -> RunDecisions:
+    """Return what reads the decisions of runs."""
+    return cast(RunDecisions, cast(_OfCore, enter("decisions"))(core))
 
 
 def retain(core: "Core", *, days: int) -> Coroutine[object, object, None]:

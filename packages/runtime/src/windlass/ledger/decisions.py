@@ -1,7 +1,7 @@
 """Decisions of a run, read from the journal and joined with the tools that were offered."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic_core import from_json
 
@@ -30,6 +30,9 @@ from windlass_protocol.generated.records import (
     ProblemReported,
     RunStarted,
 )
+
+if TYPE_CHECKING:
+    from windlass.runtime.core import Core
 
 DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
 RECORDS_PER_READ: Final = 2_048
@@ -112,6 +115,21 @@ class DecisionFolds:
     async def read(self, row: RunRow) -> DecisionsFold:
         """Return the decisions of a run that has begun."""
         return await self._known.read(row.session_id, row.run_id, lambda: DecisionsFold(row))
+
+
+class Decisions:
+    """The decisions of the runs of a runtime."""
+
+    def __init__(self, core: "Core") -> None:
+        self._core = core
+        self._folds = DecisionFolds(core.store)
+
+    async def of_run(self, row: RunRow, *, after: int, limit: int | None) -> DecisionRun:
+        """Return the decisions of a run; see `RunHandle.decisions`."""
+        content, journal = self._core.content, self._core.store
+        return await decisions_of(
+            row, self._folds, content=content, journal=journal, after=after, limit=limit
+        )
 
 
 async def decisions_of(

@@ -131,7 +131,9 @@ def test_core_runs_an_agent_without_rooms_and_says_what_a_room_needs(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tests", "beside"), [(ALONE, TESTING), (STORED, STORES)], ids=["alone", "stored"])
-def test_the_tests_of_core_pass_without_rooms(tmp_path: Path, tests: tuple[str, ...], beside: set[str]) -> None:
+def test_the_tests_of_core_pass_without_rooms(
+    tmp_path: Path, tests: tuple[str, ...], beside: set[str]
+) -> None:
     options = ("-m", "not slow and not hypothesis", "-k", "not postgres", "-p", "no:cacheprovider")
     told = python(copy_core(tmp_path, beside), "-m", "pytest", *options, *tests)
     assert " passed" in told

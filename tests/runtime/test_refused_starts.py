@@ -324,9 +324,9 @@ def test_the_caller_gets_the_same_error_when_the_store_takes_no_entry(
                 assert (type(error), error.message) == (Denied, "policy.closed: Closed.")
             assert type(await refusal(runtime.start_run("shpo", INPUT))) is Rejected
 
-    with caplog.at_level(logging.WARNING, "windlass.runtime.starts.start"):
+    with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
         play(story())
-    told = [record.getMessage() for record in caplog.records if record.name == "windlass.runtime.starts.start"]
+    told = [record.getMessage() for record in caplog.records if record.name == "windlass.runtime.start"]
     assert len(told) == 3
     assert all(text.startswith("a refused start was not recorded: ") for text in told)
 
@@ -376,7 +376,7 @@ def test_a_start_that_the_store_cannot_take_is_only_logged(caplog: pytest.LogCap
             assert (type(error), error.message) == (Unavailable, "gone")
             assert await store.list_refusals() == ()
 
-    with caplog.at_level(logging.WARNING, "windlass.runtime.starts.start"):
+    with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
         play(story())
     assert "a start was refused, and the store cannot record it: Unavailable" in caplog.text
     assert INPUT not in caplog.text

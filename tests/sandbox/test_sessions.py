@@ -23,8 +23,8 @@ from windlass.agent.sandbox import Bubblewrap, NoSandbox
 from windlass.evals import Case, Contains, Dataset, Experiment
 from windlass.parts import MemoryStore, RulesPolicy
 from windlass.ports.sandbox import SandboxFailed
-from windlass.sandboxes import session as session_sandbox
 from windlass.sandboxes import HostSandboxes
+from windlass.sandboxes import session as session_sandbox
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.toolbox import Workspace
 from windlass_harness.views.session import SANDBOX_KEY, fold_session

@@ -1,4 +1,4 @@
-"""The base of bodies and queries as the server reads them, and what `spec/operations.json` says of each route."""
+"""The base of bodies and queries, as the server reads them, and its operations."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal

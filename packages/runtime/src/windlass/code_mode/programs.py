@@ -526,7 +526,7 @@ async def _call_requests(
         size += len(raw)
         values += count_values(raw, ARGUMENT_VALUES_MAX)
         if number % _CALLS_AT_ONCE == 0:
-            await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+            await asyncio.sleep(0)
     excess = None
     if size > PROGRAM_ARGUMENTS_BYTES_MAX:
         excess = f"{size:,} bytes; a program may pass {PROGRAM_ARGUMENTS_BYTES_MAX:,}"

@@ -1,7 +1,7 @@
 """Effects of a session: each is performed by the part that knows how.
 
-Calls are judged in `windlass.engine.tool_calls.call_judge`, tools run in `windlass.engine.tool_calls.tool_effects`, and models are
-called in `windlass.engine.model_calls.model_effects`. The tasks of effects are in `windlass.engine.tasks`.
+Calls are judged and run in `windlass.engine.tool_calls`, models are called in `windlass.engine.model_calls`.
+The tasks of effects are in `windlass.engine.tasks`.
 """
 
 from collections.abc import Callable

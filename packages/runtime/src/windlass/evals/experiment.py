@@ -5,7 +5,6 @@ ids follow from the experiment, the case and the attempt. So the same call conti
 killed, and nothing that has ended is paid for twice: no judgement, and no answer that other scorers score.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial

@@ -338,7 +338,11 @@ class LiveStep:
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
         """Show a partial result of a running call."""
-        data: JsonObject = {"output": output, **step_fields(self.started), **call_fields((call_id, tool_name))}
+        data: JsonObject = {
+            "output": output,
+            **step_fields(self.started),
+            **call_fields((call_id, tool_name)),
+        }
         self._replace("action.partial", call_id, data)
 
     def show(self, event_type: str, data: JsonObject) -> None:

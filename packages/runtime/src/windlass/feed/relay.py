@@ -173,9 +173,9 @@ class LiveRelay:
             self._flush_task = begin_task(self._tasks, self._flush(), name="windlass live relay")
 
     async def _flush(self) -> None:
+        channel = self._channel
+        assert channel is not None, "it was opened before there was something to send"
         while self._wanted or self._changed:
-            channel = self._channel
-            assert channel is not None, "it was opened before there was something to send"
             new_keys, self._wanted = sorted(self._wanted), set()
             for message in _messages(new_keys, lambda keys: RelayMessage(channel.address, watch=keys)):
                 channel.send(message)
@@ -265,7 +265,9 @@ class LiveRelay:
             await self._clock.sleep(RENEW_S)
             watched = set(self._feed.keys_with_readers())
             self._asked = {key: at for key, at in self._asked.items() if key in watched}
-            for message in _messages(sorted(self._asked), lambda keys: RelayMessage(channel.address, keep=keys)):
+            for message in _messages(
+                sorted(self._asked), lambda keys: RelayMessage(channel.address, keep=keys)
+            ):
                 channel.send(message)
             for step in [*self._feed.open_steps()]:
                 if step.is_followed and not self._feed.is_watched(step.started.session_id):

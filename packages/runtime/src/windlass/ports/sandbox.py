@@ -217,7 +217,8 @@ class MakeSessionSandbox(Protocol):
 
     def __call__(
         self,
-        place: SandboxPlace,
+        sandbox: SandboxPlace,
+        /,
         *,
         content: "ContentStore",
         recorded: "JsonValue",

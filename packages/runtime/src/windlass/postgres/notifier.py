@@ -269,16 +269,18 @@ class Notifier:
             return
         with suppress(ValueError, TypeError):
             # Payloads of other programs are ignored.
-            match cast(object, json.loads(payload)):
-                case [self.address, *_]:
-                    pass
-                case [str(), str(message)] if listener is not None:
-                    listener(message)
-                case [str(), list(records), list(items)]:
-                    sessions = frozenset(cast("list[str]", [*records, *items]))
-                    self._pass_on(InboxNotice(sessions, has_items=bool(items)))
-                case [str(), None, None]:
+            sender, *parts = cast("list[object]", json.loads(payload))
+            if sender == self.address:
+                return
+            match parts:
+                case [str(message)]:
+                    if listener is not None:
+                        listener(message)
+                case [None, None]:
                     self._pass_on(InboxNotice(None, has_items=True))
+                case [records, items]:
+                    sessions = frozenset(cast("list[str]", records)) | frozenset(cast("list[str]", items))
+                    self._pass_on(InboxNotice(sessions, has_items=bool(items)))
                 case _:
                     pass
 

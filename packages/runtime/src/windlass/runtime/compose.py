@@ -549,9 +549,7 @@ class AgentRuntime:
         Raises:
             Rejected: the runtime has no journal, event bus or content store.
         """
-        from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
-
-        return rooms.sessions(self.core)
+        return self.core.sessions
 
     @property
     def schedules(self) -> Schedules:
@@ -560,9 +558,7 @@ class AgentRuntime:
         Raises:
             Rejected: the runtime has no journal.
         """
-        from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
-
-        return rooms.schedules(self.core)
+        return self.core.schedules
 
     # subscriptions
 

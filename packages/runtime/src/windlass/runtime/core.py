@@ -37,10 +37,12 @@ from windlass_harness.loop.subagents import CANCEL
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from windlass.catalog.runtime_sessions import RuntimeSessions
     from windlass.ports.feed import EventBus
     from windlass.ports.machine import LoopWatch
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.registry import RuntimePorts
+    from windlass.schedules import Schedules
     from windlass_harness.loop.state import LoopState
     from windlass_protocol import JsonObject
 
@@ -123,6 +125,16 @@ class Core:
     def decisions(self) -> rooms.RunDecisions:
         """Reads the decisions of runs."""
         return rooms.decisions(self)
+
+    @property
+    def sessions(self) -> RuntimeSessions:
+        """The sessions of the store."""
+        return rooms.sessions(self)
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store."""
+        return rooms.schedules(self)
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run of the store, running or ended."""
@@ -298,8 +310,7 @@ class Core:
         try:
             while self._schedules_due:
                 name = self._schedules_due.pop()
-                schedules = rooms.schedules(self)
-                await (schedules.start_due() if name is None else schedules.start_next(name))
+                await (self.schedules.start_due() if name is None else self.schedules.start_next(name))
         except Exception as error:  # noqa: BLE001 - the next sweep tries again
             redactor = self.ports.scribe.redactor
             log_failure("schedules could not be looked after", error, redactor=redactor)

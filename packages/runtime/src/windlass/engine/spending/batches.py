@@ -114,6 +114,7 @@ class BatchItem(_Stored, frozen=True, kw_only=True):
     answer: ContentRef | None = None
     """The reference to the answer."""
     error: ErrorInfo | None = None
+
     @property
     def wait_ms(self) -> int:
         """How long it waited for its answer."""

@@ -19,7 +19,7 @@ from windlass_protocol import ErrorKind, SourceRef
 from windlass_protocol.codec_errors import printable
 from windlass_protocol.limits import ID_CHARS_MAX
 
-_LOG: Final = logging.getLogger("windlass.runtime.starts.start")
+_LOG: Final = logging.getLogger("windlass.runtime.start")
 AUDITED_FIELDS: Final = ("run_id", "session_id", "agent_id", "owner", "source")
 """Fields of a request that the audit keeps."""
 ID_READ_CHARS_MAX: Final = 65_536

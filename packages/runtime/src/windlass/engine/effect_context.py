@@ -34,7 +34,7 @@ from windlass_protocol import AllowDecision
 from windlass_protocol.frozen import frozen
 
 
-class Programs(Protocol):
+class ProgramRunner(Protocol):
     """Checks and runs the programs of a run."""
 
     async def check(
@@ -65,7 +65,7 @@ class MakePrograms(Protocol):
         family: str,
         live: dict[str, LiveProgram],
         run: RunState | None,
-    ) -> Programs:
+    ) -> ProgramRunner:
         """Return it; `live` holds the functions of the application that wait in memory, by their calls."""
         ...
 
@@ -176,7 +176,7 @@ class EffectContext:
         """Return the task that performs the effect of a key, or else the current task."""
         return self.tasks.under_way.get(key) or current_task()
 
-    def programs(self, state: LoopState) -> Programs:
+    def programs(self, state: LoopState) -> ProgramRunner:
         """Return what runs the programs of the current run."""
         shared, run = self.shared, state.run
         return shared.programs()(

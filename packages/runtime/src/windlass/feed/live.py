@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX, PIECE_CHARS_MAX
 from windlass_harness.record import Record, to_delta
+from windlass_harness.views.events import SHARED_FIELDS
 from windlass_protocol import Event, JsonObject
 from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import frozen
@@ -61,6 +62,7 @@ _TEXT: Final = _Kind("message.appended", "messageDelta", "messageSoFar")
 _REASONING: Final = _Kind("reasoning.appended", "reasoningDelta", "reasoningSoFar")
 _INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
 _KINDS: Final = {kind.type: kind for kind in (_TEXT, _REASONING, _INPUT)}
+_STEP_FIELDS: Final = tuple(sorted(SHARED_FIELDS))
 Call = tuple[str, str | None]
 Joined = tuple[_Kind, Call | None, str]
 """A text delta: its kind, its call, its text."""
@@ -269,7 +271,7 @@ def _same(piece: Joined | Newest | None, first: Joined) -> str | None:
 def step_fields(started: Record) -> JsonObject:
     """Return the step coordinates that every delta carries."""
     data = started.data
-    return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
+    return {name: data[name] for name in _STEP_FIELDS if name in data}
 
 
 class _CallFields(Part, frozen=True, kw_only=True):

@@ -286,8 +286,8 @@ class RunHandle(Generic[OutputT]):
             "score": score,
             "note": note,
             "tags": None if isinstance(tags, (list, tuple)) and not tags else tags,
-            "stepIndex": step_index,
-            "messageId": message_id,
+            "step_index": step_index,
+            "message_id": message_id,
             "by": by,
         }
         data = _feedback_data(row.run_id, values, self._core.ports.scribe.redactor)
@@ -360,16 +360,14 @@ def _feedback_data(run_id: str, values: Mapping[str, object], redactor: Redactor
     fields = {name: value for name, value in values.items() if value is not None}
     if not fields.keys() & {"thumb", "score", "note", "tags"}:
         raise bad_request("feedback needs a thumb, a score, a note or tags")
-    problem: str | None = None
     try:
-        FeedbackGivenData.model_validate({"runId": run_id, **fields}, by_alias=True, by_name=False)
+        data = FeedbackGivenData.model_validate({"run_id": run_id, **fields}, by_alias=False, by_name=True)
     except ValidationError as error:
         problem = misfit(error, "feedback", value=fields)
-    if problem is not None:
-        raise bad_request(problem)
-    if "tags" in fields:
-        fields["tags"] = list(cast("Sequence[str]", fields["tags"]))
-    return {"runId": run_id, **cast(JsonObject, redactor.value(cast(JsonObject, fields)))}
+    else:
+        body = data.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return cast(JsonObject, redactor.value(body))
+    raise bad_request(problem)
 
 
 def cursor_of(cursor: Cursor | str | None) -> Cursor | None:

@@ -405,7 +405,8 @@ class Batches:
         """Return the ids of the batches that are known to be created."""
         ids, after = set[str](), None
         while page := await self._store.documents(BATCH, after=after):
-            ids |= {str(document.body["batchId"]) for document in page if document.body.get("batchId")}
+            batches = [read_body(BatchOfCalls, document.body) for document in page]
+            ids |= {batch.batch_id for batch in batches if batch.batch_id is not None}
             after = page[-1].name
         return ids
 

@@ -26,20 +26,10 @@ if TYPE_CHECKING:
     from windlass.runtime.core import Core
 
 _RETRYABLE: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXHAUSTED})
-_RETRIED: Final = (
-    "source",
-    "owner",
-    "packageId",
-    "mode",
-    "capabilities",
-    "batch",
-    "metadata",
-    "goalId",
-    "goalDescription",
-)
-"""Fields of a failed run that the run which continues it shares."""
 _UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metadata")
 """Fields of a run that the run which reverses its calls shares."""
+_RETRIED: Final = (*_UNDONE, "batch", "goalId", "goalDescription")
+"""Fields of a failed run that the run which continues it shares."""
 _TOOL_CALLS: Final = to_camel("max_tool_calls")
 """The one limit that a run may have used up and still go on: with model calls alone."""
 _COST: Final = to_camel("max_cost_micros")

@@ -20,6 +20,7 @@ from windlass.tools import Tool, as_pinned, with_undo_tools
 from windlass.tools.programs import program_tools
 from windlass_harness.views.runs import RunState
 from windlass_protocol import CausalIds, JsonObject, ProviderRoute, RuntimePackage, SandboxSpec
+from windlass_protocol.generated.event_data import SandboxOwner
 
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
@@ -249,7 +250,8 @@ def shared_sandbox(task: Task, ports: RuntimePorts, package: RuntimePackage) -> 
     registered = ports.registry.agent(caller.agent_id)
     if registered is None or registered.package.sandbox is None:
         return None
-    return {"sessionId": caller.session_id, "agentId": caller.agent_id}
+    owner = SandboxOwner(session_id=caller.session_id, agent_id=caller.agent_id)
+    return owner.model_dump(mode="json", by_alias=True)
 
 
 def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[..., object]]:

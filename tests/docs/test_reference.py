@@ -15,6 +15,7 @@ from windlass_protocol.generated import MODULE_OF
 
 ADAPTERS = (
     "windlass.adapters.",
+    "windlass.sqlite.",
     "windlass.feed.",
     "windlass.postgres.",
     "windlass.storage.",

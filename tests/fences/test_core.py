@@ -15,15 +15,11 @@ from windlass.runtime import rooms
 SOURCE = ROOT / "packages/runtime/src/windlass"
 ALONE = (
     "tests/runtime/adapters/test_system.py",
-    "tests/runtime/engine/test_inbox.py",
-    "tests/runtime/engine/test_queue.py",
     "tests/runtime/engine/test_structured_output.py",
     "tests/runtime/feed",
     "tests/runtime/test_agent.py",
-    "tests/runtime/test_builder.py",
     "tests/runtime/test_policy.py",
     "tests/runtime/test_runs.py",
-    "tests/runtime/test_start.py",
     "tests/runtime/tools/test_calling_arguments.py",
     "tests/runtime/tools/test_tool.py",
 )
@@ -31,18 +27,19 @@ ALONE = (
 STORED = (
     "tests/contracts/test_feed.py",
     "tests/contracts/test_store.py",
-    "tests/runtime/catalog/test_fork.py",
-    "tests/runtime/catalog/test_sessions.py",
     "tests/runtime/engine/test_hook_points.py",
+    "tests/runtime/engine/test_inbox.py",
     "tests/runtime/engine/test_owners.py",
+    "tests/runtime/engine/test_queue.py",
     "tests/runtime/test_binding.py",
-    "tests/runtime/test_decisions.py",
+    "tests/runtime/test_builder.py",
     "tests/runtime/test_event_hooks.py",
     "tests/runtime/test_questions.py",
     "tests/runtime/test_requests.py",
     "tests/runtime/test_retry_run.py",
     "tests/runtime/test_runtime.py",
     "tests/runtime/test_runtime_approvals.py",
+    "tests/runtime/test_start.py",
     "tests/runtime/test_stored_cursors.py",
     "tests/runtime/test_undo.py",
 )

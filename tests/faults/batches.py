@@ -12,7 +12,7 @@ import anthropic
 import openai
 
 from windlass import Agent, AgentRuntime
-from windlass.engine import batches
+from windlass.engine.spending import batches
 from windlass.models import AnthropicProvider, OpenAICompatProvider
 from windlass.ports.model import LLMProvider
 

@@ -29,7 +29,7 @@ from tests.models.wire import (
     serving,
 )
 
-from windlass.engine.model_call import usage_part
+from windlass.engine.model_calls.model_call import usage_part
 from windlass.errors import Rejected
 from windlass.models import BedrockProvider, ModelSettings
 from windlass.models.transport import ServedModel

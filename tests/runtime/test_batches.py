@@ -13,7 +13,7 @@ from tests.faults.batches import hurry, model_of
 from tests.models.batch_server import OPENAI_USAGE, BatchServer, serving_batches
 
 from windlass import Agent, AgentRuntime, Budget, Rejected, tool
-from windlass.engine import batches
+from windlass.engine.spending import batches
 from windlass.models import (
     AnthropicProvider,
     ModelSettings,

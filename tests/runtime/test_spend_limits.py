@@ -11,7 +11,7 @@ from tests.runtime.engine.compaction_rig import Guide, walk_tool
 from tests.story import play
 
 from windlass import Agent, AgentRuntime, Denied, LLMUsage, Rejected, RunResult, RunStatus
-from windlass.engine.spend_limits import LimitUse
+from windlass.engine.spending.spend_limits import LimitUse
 from windlass.parts import ModelPrice, SpendLimit
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools import tool

@@ -13,9 +13,9 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.agent.package import check_package, compile_package
-from windlass.engine import compaction
 from windlass.engine.binding import compaction_rule
-from windlass.engine.drives import LEFT_MS
+from windlass.engine.driving.drives import LEFT_MS
+from windlass.engine.model_calls import compaction
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.ports.journal import Claim
 from windlass.ports.model import LLMMessage, LLMUsage, window_tokens

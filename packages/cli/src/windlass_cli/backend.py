@@ -505,7 +505,7 @@ def price_problems(settings: CommandSettings, agents: "Iterable[AnyAgent]") -> I
     limited = [agent for agent in agents if agent.budget and agent.budget.max_cost_micros is not None]
     if not limited:
         return
-    from windlass.runtime.executors import check_priced  # noqa: PLC0415 - slow to import
+    from windlass.runtime.starts.executors import check_priced  # noqa: PLC0415 - slow to import
 
     ports = windlass.AgentRuntime.in_memory(limited, **runtime_options(settings)).core.ports
     for agent in limited:
@@ -545,7 +545,7 @@ class Command:
             Rejected: they cannot be loaded.
         """
         if not self._loaded:
-            from windlass.agent.loading import load_agents  # noqa: PLC0415 - slow to import
+            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
 
             # The commands of tools run as the same user.
             parts.hide_environment()
@@ -561,7 +561,7 @@ class Command:
         source = location or self.settings.text("goals")
         if not source:
             return ()
-        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         return load(source, ledger.Goal, folder=self.settings.folder)
 
@@ -588,7 +588,7 @@ class Command:
     def _load_declarations(
         self, key: str, kind: type[T], read: Callable[[str, Mapping[str, object]], T]
     ) -> tuple[T, ...]:
-        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         source = self.settings.text(key)
         if not source.startswith("{"):
@@ -829,7 +829,7 @@ def check_file(store: Path) -> None:
         CommandError: it is a folder.
         Rejected: its folder is closed.
     """
-    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
+    from windlass.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     check_reachable(store)
     if store.is_dir():

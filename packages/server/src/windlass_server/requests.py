@@ -40,6 +40,7 @@ from windlass.runtime.requests import consents
 from windlass.telemetry.spans import TRACEPARENT
 from windlass_harness.times import stamp_of
 from windlass_protocol import (
+    AcceptedRun,
     BudgetLimits,
     CausalIds,
     Cursor,
@@ -714,3 +715,8 @@ def body_of(model: type[T], source: object, **more: object) -> T:
 def reply(value: BaseModel, status: int = 200) -> Response:
     """Return a body as a response."""
     return Response(value.model_dump_json(by_alias=True, warnings=False), status, media_type=JSON_TYPE)
+
+
+def accepted(session_id: str, run_id: str) -> Response:
+    """Return that a request for a run was accepted."""
+    return reply(AcceptedRun(session_id=session_id, run_id=run_id), 202)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass.catalog.feedback import Feedback as Feedback
+    from windlass.catalog.reading import Feedback as Feedback
     from windlass.catalog.reading import Page as Page
     from windlass.catalog.reading import RunTrace as RunTrace
     from windlass.catalog.reading import SessionAt as SessionAt
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from windlass_protocol import SessionStatus as SessionStatus
 
 _HOMES = {
-    "windlass.catalog.feedback": ("Feedback",),
     "windlass.catalog.reading": (
+        "Feedback",
         "Page",
         "RunTrace",
         "SessionAt",

@@ -12,14 +12,15 @@ from functools import partial
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 from windlass.catalog import archive, reading
-from windlass.catalog.feedback import Feedback, feedback_of
 from windlass.catalog.reading import (
     PAGE_RECORDS_MAX,
+    Feedback,
     Page,
     RunTrace,
     SessionAt,
     StepPrompt,
     check_limit,
+    feedback_of,
     page_of,
     place_of,
     prompt_of,

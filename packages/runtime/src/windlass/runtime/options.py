@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from windlass.agent.agent import AnyAgent, BatchWindow, Output
 from windlass.agent.hooks import Hook
-from windlass.engine.provider_limits import ProviderLimits
-from windlass.engine.spend_limits import SpendLimit
+from windlass.engine.spending.provider_limits import ProviderLimits
+from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy

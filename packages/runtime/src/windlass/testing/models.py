@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
-from windlass.engine.writer import SessionWriter
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import AgentError, Rejected
 from windlass.ports.batches import BatchRequest, BatchResult, OwnBatch
 from windlass.ports.clock import Clock

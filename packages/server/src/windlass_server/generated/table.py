@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from windlass_server.operations import ServerOperation
+from windlass_server.models import ServerOperation
 
 OPERATIONS: Final = (
     ServerOperation(

@@ -175,7 +175,7 @@ def test_the_agent_may_name_another_model_for_its_summaries() -> None:
     assert guide.summaries == 0
     assert len(cheap.requests) == len(of(records, "compaction.completed")) > 0
     assert {str(one.data["modelId"]) for one in of(records, "compaction.requested")} == {"cheap/tiny"}
-    assert {str(one.data["modelId"]) for one in of(records, "compaction.completed")} == {"tiny"}
+    assert {str(one.data["modelId"]) for one in of(records, "compaction.completed")} == {"cheap/tiny"}
 
 
 def test_a_model_for_summaries_may_be_a_route() -> None:

@@ -118,10 +118,10 @@ class ModelCounts:
 
     async def _usage_of(self, run: RunInfo, sessions: dict[str, dict[str, _Called]]) -> Mapping[str, Usage]:
         """Return what each model used in a run and its subagents."""
-        kept = self._used.get(run.run_id)
-        if kept is not None:
+        cached = self._used.get(run.run_id)
+        if cached is not None:
             self._used.move_to_end(run.run_id)
-            return kept
+            return cached
         used: dict[str, Usage] = {}
         runs = [ChildRun(run.session_id, run.run_id)]
         while runs:

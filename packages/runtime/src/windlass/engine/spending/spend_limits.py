@@ -466,8 +466,9 @@ def limit_reached(use: LimitUse, run_id: str) -> Denied:
         for unit, (used, held, most) in amounts.items()
         if most is not None
     )
+    title = _title(limit.name, use.subject, use.period)
     return Denied(
-        f"{_title(use.limit.name, use.subject, use.period)} is used up: {spent}; it begins anew at {use.ends_at}: "
+        f"{title} is used up: {spent}; it begins anew at {use.ends_at}: "
         "start the run then, or ask an operator to raise the limit",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,

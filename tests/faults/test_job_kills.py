@@ -10,8 +10,8 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
 
 from windlass import Agent, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent import Background
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 
 WAIT_S: Final = 300.0

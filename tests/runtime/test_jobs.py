@@ -21,6 +21,7 @@ from windlass.testing import (
     by_history,
     call,
     crash_everywhere,
+    fail,
     run_in_fake_time,
     say,
     seeded_random,
@@ -29,7 +30,7 @@ from windlass.testing import (
 from windlass.toolbox import wake_me_tool
 from windlass.tools import Tool, UndoCall
 from windlass_harness.budget import Budget
-from windlass_protocol import RunStatus
+from windlass_protocol import ErrorKind, InputKind, InputRequest, InputResponse, RetryClass, RunStatus
 
 JsonObject = dict[str, Any]
 Open = Callable[..., AbstractAsyncContextManager[AgentRuntime]]
@@ -82,6 +83,7 @@ class Door:
         self.tool: Tool[..., object] = crawl
 
 
+NO_KEY = Rejected("no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 CRAWL = call("crawl", {"site": "example.org"})
 
 
@@ -307,6 +309,23 @@ def test_a_message_of_a_person_does_not_wait_for_jobs(opened: Open) -> None:
     play(story())
 
 
+def test_a_turn_that_a_job_began_can_be_retried(opened: Open) -> None:
+    async def story() -> None:
+        door = Door()
+        script = (CRAWL, say("Under way."), fail(NO_KEY), say("12 pages."))
+        agent = Agent("lead", model=ScriptedModel(script), tools=[door.tool])
+        async with opened([agent]) as runtime:
+            handle = await runtime.start_run(agent, "go", session_id="s1", run_id="r1")
+            await handle.wait(timeout=300)
+            door.open.set()
+            later = runtime.handle("after:subagent:r1/0/call-1")
+            await has_run(runtime, later.run_id)
+            assert (await later.wait(timeout=300)).status is RunStatus.FAILED
+            assert (await (await later.retry()).wait(timeout=300)).output == "12 pages."
+
+    play(story())
+
+
 def test_wake_me_begins_a_turn_later(tmp_path: Path) -> None:
     clock = FakeClock()
     began_at = clock.now()
@@ -415,3 +434,26 @@ def test_jobs_share_the_budget_of_the_run(opened: Open) -> None:
 def test_background_is_refused_where_it_is_no_flag() -> None:
     with pytest.raises(Rejected, match="background must be True or False"):
         tool(background="yes", name="crawl")(lambda: None)  # type: ignore[typeddict-item]
+
+
+@pytest.mark.slow
+def test_a_job_that_must_happen_once_asks_after_a_crash_and_is_not_repeated() -> None:
+    made: list[str] = []
+
+    @tool(mode="safe_write", effect="once", background=True)
+    async def pay(order: str, ctx: ToolContext) -> str:
+        """Pay an order."""
+        made.append(ctx.idempotency_key)
+        return "paid"
+
+    def skip(request: InputRequest) -> InputResponse:
+        assert request.kind is InputKind.RECOVERY
+        return InputResponse(request_id=request.request_id, option_id="skip")
+
+    script = (call("pay", {"order": "lamp"}), say("Under way."), say("Paid, or not."))
+    agent = Agent("lead", model=model(*script), tools=[pay], wait_for_jobs=True)
+    for crash in crash_everywhere(agent, "go", answer=skip):
+        # The first answer is the last one if the job ended before it.
+        assert crash.result.output in ("Under way.", "Paid, or not."), crash
+        assert len(made) <= 1, crash
+        made.clear()

@@ -177,12 +177,12 @@ def next_step(state: LoopState, *, now: Moment) -> Plan:
     if not state.run_notes.budget.steps_used:
         call = read_body(JobCall, run.job)
         action = records.ToolCallAction(call_id=call.tool_name, tool_name=call.tool_name, input=call.input)
-        return undo.written_step(state, action, now=now)
+        return undo.plan_step(state, action, now=now)
     output = _output(state)
     text = output.value if isinstance(output.value, str) else to_json(output.value).decode()
     if output.type not in _DONE:
         return Plan(ends.fail_run(state, failures.job_failed(text), now=now))
-    return undo.written_step(state, text, now=now)
+    return undo.plan_step(state, text, now=now)
 
 
 def _output(state: LoopState) -> ToolOutput:

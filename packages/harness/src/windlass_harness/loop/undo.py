@@ -89,11 +89,11 @@ def next_step(state: LoopState, *, now: Moment) -> Plan:
         return Plan(ends.fail_run(state, failures.not_reversed(notes.unreversed, len(calls)), now=now))
     if done >= len(calls):
         text = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {undo.run_id}."
-        return written_step(state, text, now=now)
-    return written_step(state, action(calls[done], undo_name=calls[done].undo_name), now=now)
+        return plan_step(state, text, now=now)
+    return plan_step(state, action(calls[done], undo_name=calls[done].undo_name), now=now)
 
 
-def written_step(state: LoopState, answer: records.ToolCallAction | str, *, now: Moment) -> Plan:
+def plan_step(state: LoopState, answer: records.ToolCallAction | str, *, now: Moment) -> Plan:
     """Return a step that no model writes: a call, or the last message of the run."""
     run, turn = state.run, state.session.turn
     assert run is not None

@@ -279,6 +279,18 @@ def test_jobs_of_a_run_that_is_cancelled_are_cancelled_and_begin_nothing() -> No
     assert session.state.jobs["job_1"].report is None
 
 
+def test_a_run_that_is_cancelled_leaves_the_jobs_of_earlier_runs() -> None:
+    session = completed()
+    session.tell(run_asked("r2"))
+    session.turn()
+    session.tell(CancelRequested("r2"))
+    assert [post.kind for post in posts(session, ended())] == ["steer"], "the result comes after this run"
+    session.under_way.clear()
+    session.turn()
+    assert session.end == "cancelled"
+    assert session.state.jobs["job_1"].report is not None
+
+
 def test_jobs_that_have_ended_are_not_cancelled() -> None:
     session = begun()
     session.tell(ended())

@@ -236,7 +236,7 @@ def _definition(spec: Spec, definition: Definition) -> str:
 
 
 def _member(value: str) -> str:
-    return value.replace("-", "_").upper()
+    return value.replace("-", "_").replace(" ", "_").upper()
 
 
 def _object(definition: ObjectDef) -> str:

@@ -174,8 +174,8 @@ def test_the_agent_may_name_another_model_for_its_summaries() -> None:
     _, records = play(agent)
     assert guide.summaries == 0
     assert len(cheap.requests) == len(of(records, "compaction.completed")) > 0
-    assert {str(one.data["modelId"]) for one in of(records, "compaction.requested")} == {"tiny"}
-    assert {str(one.data["modelId"]) for one in of(records, "compaction.completed")} == {"tiny"}
+    assert {str(one.data["modelId"]) for one in of(records, "compaction.requested")} == {"cheap/tiny"}
+    assert {str(one.data["modelId"]) for one in of(records, "compaction.completed")} == {"cheap/tiny"}
 
 
 def test_a_model_for_summaries_may_be_a_route() -> None:
@@ -364,7 +364,7 @@ def test_a_request_names_the_model_that_writes_summaries() -> None:
         guide = Guide(8, 20_000)
         agent = replace(
             walk_of(ScriptedModel(guide), compaction=None),
-            compaction_model=ScriptedModel(guide, model_id="scripted/summaries"),
+            compaction_model=ScriptedModel(guide, model_id="summaries"),
         )
         async with scene.runtime([agent]) as runtime:
             await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()

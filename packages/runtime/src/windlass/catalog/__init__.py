@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windlass.ports.listing import RunInfo as RunInfo
     from windlass.ports.listing import SessionInfo as SessionInfo
     from windlass.ports.listing import SettledRequest as SettledRequest
+    from windlass_harness.views.costs import ChildRun as ChildRun
     from windlass_harness.views.costs import ResultCost as ResultCost
     from windlass_harness.views.costs import RunCosts as RunCosts
     from windlass_harness.views.costs import StepCost as StepCost
@@ -52,6 +53,7 @@ _HOMES = {
         "SettledRequest",
     ),
     "windlass_harness.views.costs": (
+        "ChildRun",
         "ResultCost",
         "RunCosts",
         "StepCost",

@@ -43,9 +43,10 @@ from windlass_harness.loop.events import (
     Stopped,
 )
 from windlass_harness.loop.purse import reservation_of
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import Rules, RunLimit
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
+from windlass_protocol import BudgetName
 from windlass_protocol.bodies import Body
 
 
@@ -173,19 +174,19 @@ class Effects:
         if binding is None:
             return None
         rules = replace(binding.rules_from(rules), responders=deciders_of(binding, run))
-        limits, run_limit = (), None
+        limits, run_limits = (), dict[BudgetName, RunLimit]()
         if self.spend_limits is not None:
             limits = self.spend_limits.period_limits(run.owner, run.agent_id)
             can_ask = self._context.shared.is_attended and run.can_ask
-            run_limit = self.spend_limits.run_limit(run, can_ask=can_ask)
+            run_limits = self.spend_limits.run_limits(run, can_ask=can_ask)
         is_priced = run.budget is not None and run.budget.max_cost_micros is not None
         is_priced |= any(limit.max_cost_micros is not None for limit in limits)
-        if not is_priced and not limits and run_limit is None:
+        if not is_priced and not limits and not run_limits:
             return rules
         if is_priced:
             await load_prices()
         terms = binding.terms(self._context.shared.clock.now(), is_priced=is_priced)
-        return replace(rules, terms=terms, is_shared=bool(limits), run_limit=run_limit)
+        return replace(rules, terms=terms, is_shared=bool(limits), run_limits=run_limits)
 
     async def reserve(self, state: LoopState, effect: ReserveCall) -> LoopEvent:
         """Set aside what the next model call may cost, in the purses that the run counts for."""

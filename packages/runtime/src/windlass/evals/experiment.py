@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from windlass.agent.agent import Agent, AnyAgent, BatchWindow
+from windlass.agent.agent import Agent, AnyAgent, BatchChoice
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
@@ -108,8 +108,8 @@ class Experiment:
     """How approval requests are answered."""
     user_model: str | LLMProvider | None = None
     """The model that plays the users of conversations with a persona."""
-    batch: BatchWindow | None = None
-    """When the model calls of the agent are answered: as its own `batch` says, or "within 24h"."""
+    batch: BatchChoice | None = None
+    """Whether model calls of the agent are items of batches: "within 24h", "off", or as the agent says."""
     at_once: int | None = None
     """Attempts that run at the same time: 8, or all that may if the calls are answered in batches."""
     experiment_id: str | None = None
@@ -257,7 +257,9 @@ class _Work:
             else:
                 self._actor = await self._register_rehearsal(self._agent)
         total, done = len(cases) * plan.repeats, count(1)
-        is_batched = plan.batch is not None or (self._agent is not None and self._agent.batch is not None)
+        is_batched = plan.batch != "off" and (
+            plan.batch is not None or (self._agent is not None and self._agent.batch is not None)
+        )
 
         async def attempt_case(at: int, case: Case, repeat: int) -> EvalCase:
             result = await self._attempt(case, repeat)

@@ -299,7 +299,8 @@ class AgentRuntime:
             mode: conversation (the default) or task.
             capabilities: capabilities of the channel of the message; default: all.
             budget: the limits of the run; default: the budget of the agent.
-            batch: "within 24h" to answer model calls in batches, at a lower price; default: as of the agent.
+            batch: "within 24h" to answer model calls in batches, at a lower price, "off" not to; default: as
+                of the agent.
             output: the type of the result: a type, a JSON Schema or an OutputContract.
             context: texts that precede the message.
             metadata: JSON that `run.started` holds.
@@ -323,13 +324,11 @@ class AgentRuntime:
         if deps is not None:
             self.core.starts.check_given_deps(agent, deps, run_id)
         with self.core.ports.deps.keep(run_id, deps, output_type_of(options.get("output"))):
-            handle = await self.core.starts.start(request)
-        kind = None if isinstance(agent, str) else agent.output_type
-        if kind is None:
-            return cast("RunHandle[OutputT]", handle)
+            await self.core.starts.start(request)
+        kind, output = None if isinstance(agent, str) else agent.output_type, options.get("output")
         from windlass.runtime.handle import RunHandle  # noqa: PLC0415 - slow to import
 
-        return RunHandle(self.core, run_id, options.get("output") or kind)
+        return RunHandle(self.core, run_id, kind and (output or kind), start_output=output)
 
     async def run_text(self, request: RunRequest) -> RunResult:
         """Start a run and return its result; a failed run has a result too."""
@@ -385,7 +384,10 @@ class AgentRuntime:
                 raise bad_request(
                     f"task {name} must be an agent and a message, (agent, message), found {kind_of(task)}"
                 )
-        is_batched = bool(options.get("batch")) or any(self._is_batched(agent) for agent, _ in tasks.values())
+        choice = options.get("batch")
+        is_batched = choice != "off" and (
+            choice is not None or any(self._is_batched(agent) for agent, _ in tasks.values())
+        )
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
             await self.core.starts.request(

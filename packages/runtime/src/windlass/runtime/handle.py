@@ -55,10 +55,19 @@ class RunHandle(Generic[OutputT]):
     `output` is the type of its output; without one the output is text.
     """
 
-    def __init__(self, core: "Core", run_id: str, output: Output | None = None) -> None:
+    def __init__(
+        self,
+        core: "Core",
+        run_id: str,
+        output: Output | None = None,
+        *,
+        start_output: Output | None = None,
+    ) -> None:
         self._core = core
         self.run_id = run_id
         self._output = output
+        self._start_output = start_output
+        """The output that its start named; a run that continues it has the same."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r})"
@@ -109,19 +118,23 @@ class RunHandle(Generic[OutputT]):
         """Cancel the run; has no effect on a run that has ended."""
         await self._core.cancel(self.run_id, by=by, reason=reason)
 
-    async def retry(self, *, budget: Budget | BudgetLimits | None = None) -> "RunHandle[OutputT]":
+    async def retry(
+        self, *, budget: Budget | BudgetLimits | None = None, deps: object = None
+    ) -> "RunHandle[OutputT]":
         """Continue a run that failed, in a new run of its session; return the handle of that run.
 
         The model is called with the history of the failed run: calls that have a result are not repeated. A
         second call returns the same run. The new run has what the failed one left of its budget. `budget` are
         other limits, of both runs together: give larger ones to continue a run that used up its budget.
+        `deps` are the dependencies of the new run; without them the factory of the agent makes them.
 
         Raises:
             Conflict: the run has not failed, its session has gone on since, nothing is left of its budget, or
                 it was continued with another `budget`.
         """
-        continued = await self._core.starts.retry(self.run_id, budget=budget)
-        return RunHandle(self._core, continued.run_id, self._output)
+        output = self._start_output
+        continued = await self._core.starts.retry(self.run_id, budget=budget, deps=deps, output=output)
+        return RunHandle(self._core, continued.run_id, self._output, start_output=output)
 
     async def undo(self) -> "RunHandle[str]":
         """Reverse the calls of the run, newest first, in a new run of its session; return its handle.

@@ -271,6 +271,10 @@ class ScriptedBatches:
         """Return the name of a batch that was created: it is the id."""
         return batch.name if batch.name in self.model.created_batches else None
 
+    async def cancel(self, batch_id: str) -> None:
+        """Drop a batch."""
+        del self.model.created_batches[batch_id]
+
     async def results(self, batch_id: str) -> AsyncIterator[BatchResult] | None:
         """Answer the requests."""
         return self._results(batch_id)

@@ -50,7 +50,9 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Stopped,
 )
+from windlass_harness.loop.failures import out_of_budget
 from windlass_harness.loop.purse import call_bounds
+from windlass_harness.loop.rules import NO_RUN_LIMITS
 from windlass_harness.loop.state import LoopState
 from windlass_harness.prompt_cache import compare_prompts, describe_loss
 from windlass_harness.retry import DELAY_MS_MAX
@@ -229,12 +231,14 @@ class ModelEffects:
         left = None if most is None else most - notes.budget.cost_micros_used
         bounds = None if terms is None else call_bounds(terms, prompt_tokens, left=left)
         if bounds is None:
-            raise SummaryTooDear(BudgetName.COST)
+            spent = (BudgetName.COST, notes.budget.cost_micros_used, most or 0)
+            run_limits = NO_RUN_LIMITS if limits is None else limits.run_limits(run, can_ask=False)
+            raise SummaryTooDear(BudgetName.COST, out_of_budget([spent], run_limits=run_limits))
         if limits is None or not purses:
             return bounds.answer_tokens
         answer = await self._context.writer.hold_call(limits.store, SUMMARY_CALL, purses, bounds)
         if isinstance(answer, CallRefusal):
-            raise SummaryTooDear(answer.budget)
+            raise SummaryTooDear(answer.budget, limits.over_limit(answer))
         return answer.answer_tokens
 
     async def _answer(

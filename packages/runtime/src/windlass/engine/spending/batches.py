@@ -4,9 +4,10 @@ A call is offered as an item: a document with the id of its run, without the pro
 it gathers items with the same key for a while, sends them as one batch, and forgets them; their runs wait, a
 row each. Any process asks for the batch, notes the answers in the items, and has their runs go on.
 
-No call is sent twice. A batch is a document before anything is sent, which says how far it came: if a process
-dies, nothing was created, or the provider is asked whether it was. Only items that are in no batch are
-offered again, by their runs, which know the prompt.
+A process that dies has no call sent twice. A batch is a document before anything is sent, which says how far
+it came: nothing was created, or the provider is asked whether it was. Only items that are in no batch are
+offered again, by their runs, which know the prompt. A process that stands still for longer than its lease
+just when it creates a batch may create it late; then it cancels it.
 """
 
 import asyncio
@@ -49,8 +50,6 @@ BYTES_MAX: Final = 64 * 1_048_576
 """Bytes of the requests of one batch, above which no further one is added."""
 POLL_MS: Final = 60_000
 """Pause between two questions whether a batch has ended."""
-CREATE_S: Final = 240.0
-"""How long the answer to a created batch is waited for: it is looked for when its lease is over."""
 LEASE_MS: Final = 300_000
 """How long a process may work at a step of a batch before another one takes it for dead."""
 REMIND_MS: Final = 10_000
@@ -319,20 +318,39 @@ class Batches:
         except AgentError as error:
             await self._refuse(batch, error)
             return
+        claimed_ms = self._now_ms()
         batch = await self._put(structs.replace(batch, state=BatchState.CREATING), LEASE_MS)
-        try:
-            async with asyncio.timeout(CREATE_S):
-                batch_id = await create()
-        except TimeoutError:
+        if self._now_ms() - claimed_ms > LEASE_MS // 2:
+            # The process stood still, and another one may look for the batch soon.
             return
+        try:
+            batch_id = await create()
         except AgentError as error:
             if _is_refused(error):
                 await self._refuse(batch, error)
             else:
                 _LOG.warning("batch %s may have been created: %s; it is looked for", name, error.message)
             return
-        await self._put(structs.replace(batch, state=BatchState.CREATED, batch_id=batch_id), POLL_MS)
+        try:
+            await self._put(structs.replace(batch, state=BatchState.CREATED, batch_id=batch_id), POLL_MS)
+        except Conflict:
+            await self._cancel_late(call.provider.batch_api(), name, batch_id)
+            return
         _LOG.info("batch %s was created as %s: %d calls to %s", name, batch_id, len(requests), call.model_id)
+
+    async def _cancel_late(self, api: BatchApi, name: str, batch_id: str) -> None:
+        """Cancel a batch that was created after its lease and not found: its items are offered again."""
+        while (document := await self._store.document(BATCH, name)) is not None:
+            if document.body.get("batchId") == batch_id:
+                return
+            await self._clock.sleep(POLL_MS / 1_000)
+        if await api.results(batch_id) is not None:
+            # It was found, and has ended; or nothing of it can be stopped any more.
+            return
+        _LOG.warning(
+            "batch %s was created too late, and its calls were sent again: it is cancelled", batch_id
+        )
+        await api.cancel(batch_id)
 
     async def _enter(self, item: BatchItem, name: str) -> bool:
         """Note the batch of an item; return False if it was released meanwhile."""

@@ -314,19 +314,23 @@ class SpendLimits:
         """Return the limits that runs of an agent for an owner share: those of days and months."""
         return tuple(limit for limit in self.of_run(owner, agent_id) if limit.per != "run")
 
-    def run_limit(self, run: RunState, *, can_ask: bool) -> RunLimit | None:
-        """Return the limit of each run that the budget of a run comes from, unless that only ends the run."""
-        budget = run.budget or BudgetLimits()
+    def run_limits(self, run: RunState, *, can_ask: bool) -> dict[BudgetName, RunLimit]:
+        """Return the limits of each run that the budget of a run comes from, and what happens at them."""
+        budget, run_limits = run.budget or BudgetLimits(), dict[BudgetName, RunLimit]()
         for limit in self.of_run(run.owner, run.agent_id):
-            amounts = (
-                (limit.max_cost_micros, budget.max_cost_micros),
-                (limit.max_tokens, budget.max_tokens),
-            )
-            is_lowest = any(most is not None and most == amount for most, amount in amounts)
-            is_choice = limit.at_limit == "cheaper" or (limit.at_limit == "ask" and can_ask)
-            if limit.per == "run" and is_lowest and is_choice:
-                return RunLimit(limit.name, LimitChoice(limit.at_limit), limit.responders)
-        return None
+            if limit.per != "run":
+                continue
+            amounts = {
+                BudgetName.COST: (limit.max_cost_micros, budget.max_cost_micros),
+                BudgetName.TOKENS: (limit.max_tokens, budget.max_tokens),
+            }
+            at_limit = "refuse" if limit.at_limit == "ask" and not can_ask else limit.at_limit
+            subject = limit.subject(run.owner, run.agent_id)
+            for name, (most, amount) in amounts.items():
+                if most is not None and most == amount:
+                    run_limit = RunLimit(limit.name, LimitChoice(at_limit), limit.responders, subject)
+                    run_limits.setdefault(name, run_limit)
+        return run_limits
 
     def purses(
         self, owner: str | None, agent_id: str, *, overdraft: tuple[int, int] = (0, 0)
@@ -349,8 +353,7 @@ class SpendLimits:
         """Return what happens to a run of which the next call does not fit a limit: its end, or a request."""
         limit, purse, state = self._limit_called(refusal.purse.limit), refusal.purse, refusal.state
         if limit is None or limit.at_limit != "ask" or not can_ask:
-            ends_at = None if limit is None else stamp_of(_ms(limit.period(self._clock.now())[1]))
-            return CallReserved(call, error=over_limit(refusal, ends_at), exceeded=(refusal.budget,))
+            return CallReserved(call, error=self.over_limit(refusal), exceeded=(refusal.budget,))
         is_money = refusal.budget is BudgetName.COST
         micros, tokens = bounds.amounts(bounds.answer_tokens)
         ask = LimitAsk(
@@ -364,6 +367,13 @@ class SpendLimits:
             responders=limit.responders,
         )
         return CallReserved(call, ask=ask)
+
+    def over_limit(self, refusal: CallRefusal) -> ErrorInfo:
+        """Return the error of a call that does not fit a limit."""
+        limit = self._limit_called(refusal.purse.limit)
+        if limit is None:
+            return _over_limit(refusal, per=None, ends_at=None)
+        return _over_limit(refusal, per=limit.per, ends_at=stamp_of(_ms(limit.period(self._clock.now())[1])))
 
     async def _read_again(self) -> None:
         self._read_s = None
@@ -446,8 +456,19 @@ def limit_info(limit: SpendLimit, use: LimitUse | None = None) -> LimitInfo:
 
 def limit_reached(use: LimitUse, run_id: str) -> Denied:
     """Return the error for a start of a run when a limit is used up."""
+    limit, state = use.limit, use.state
+    amounts = {
+        "millionths of a dollar": (state.cost_micros, state.held_micros, limit.max_cost_micros),
+        "tokens": (state.tokens, state.held_tokens, limit.max_tokens),
+    }
+    spent = ", ".join(
+        f"{used:,} of {most:,} {unit} are spent and {held:,} set aside for calls under way"
+        for unit, (used, held, most) in amounts.items()
+        if most is not None
+    )
+    title = _title(limit.name, use.subject, use.period)
     return Denied(
-        f"{_title(use.limit.name, use.subject, use.period)} is used up; it begins anew at {use.ends_at}: "
+        f"{title} is used up: {spent}; it begins anew at {use.ends_at}: "
         "start the run then, or ask an operator to raise the limit",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
@@ -460,20 +481,23 @@ SUMMARY_CALL: Final = "summary"
 
 
 class SummaryTooDear(Denied):
-    """A summary does not fit what is left of a limit in money or tokens."""
+    """A summary does not fit what is left of the budget of its run, or of a limit in money or tokens."""
 
-    def __init__(self, exceeded: BudgetName) -> None:
+    def __init__(self, exceeded: BudgetName, limit: ErrorInfo) -> None:
         super().__init__(
-            "A summary of the history is due, and may cost more than what is left of a limit. "
-            "Give a new run more, or begin a new session.",
+            f"A summary of the history is due, and may cost more than what is left. {limit.message}",
             kind=ErrorKind.POLICY_DENIAL,
             retry=RetryClass.USER_ACTION_NEEDED,
         )
         self.exceeded = exceeded
+        self._details = limit.details
+
+    def info(self) -> ErrorInfo:
+        """Return the error with the limit that was reached."""
+        return super().info().model_copy(update={"details": self._details})
 
 
-def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
-    """Return the error of a call that does not fit a limit."""
+def _over_limit(refusal: CallRefusal, *, per: Period | None, ends_at: str | None) -> ErrorInfo:
     purse, state = refusal.purse, refusal.state
     if refusal.budget is BudgetName.COST:
         used, most, needed = state.cost_micros, purse.max_cost_micros or 0, refusal.needed_micros
@@ -495,7 +519,12 @@ def over_limit(refusal: CallRefusal, ends_at: str | None) -> ErrorInfo:
             "reason": "limit_reached",
             "limit": purse.limit,
             "subject": purse.subject,
+            "per": per,
+            "period": purse.period,
             "endsAt": ends_at,
+            "budgets": [{"name": refusal.budget.value, "limit": most, "used": used}],
+            "held": held,
+            "needed": needed,
         },
     )
 

@@ -20,7 +20,8 @@ from windlass_harness.loop.subagents import START
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import BudgetLimits, JsonObject, RunRequest, RunStatus
 from windlass_protocol.codec_errors import printable
-from windlass_protocol.generated.records import MessageReceived, RunStarted
+from windlass_protocol.frozen import frozen
+from windlass_protocol.generated.records import MessageReceived, OutputRequested, RunStarted
 
 if TYPE_CHECKING:
     from windlass.runtime.core import Core
@@ -29,7 +30,7 @@ _RETRYABLE: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXHAUSTED})
 _UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metadata")
 """Fields of a run that the run which reverses its calls shares."""
 _RETRIED: Final = (*_UNDONE, "batch", "goalId", "goalDescription")
-"""Fields of a failed run that the run which continues it shares."""
+"""Fields of a failed run that the run which continues it shares, with the output contract of its start."""
 _TOOL_CALLS: Final = to_camel("max_tool_calls")
 """The one limit that a run may have used up and still go on: with model calls alone."""
 _COST: Final = to_camel("max_cost_micros")
@@ -41,6 +42,17 @@ _WORKFLOW_ENDED: Final = (
 )
 _OPENING_RECORDS: Final = 64
 """A run begins with its start, its turn and its message; records of its session may precede them."""
+
+
+@frozen
+class _Opening:
+    """How a run started, from its first records."""
+
+    facts: JsonObject
+    """The data of `run.started`."""
+    message: JsonObject
+    contract: JsonObject | None
+    """What the run must return."""
 
 
 class ContinuedRuns:
@@ -71,11 +83,14 @@ class ContinuedRuns:
         registered = self._core.ports.registry.agent(row.agent_id)
         if registered is not None and registered.package.provider_route.route_id == WORKFLOW_ROUTE:
             raise not_retryable(row.run_id, _WORKFLOW_ENDED)
-        facts, message = await self._opening(row)
+        opening = await self._opening(row)
+        facts = opening.facts
         if "undo" in facts:
             raise not_retryable(row.run_id, "it reversed calls, without a model; undo the run again instead")
         fields: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
         fields |= {"run_id": run_id, "agent_id": row.agent_id, "session_id": row.session_id}
+        if facts.get("hasOwnOutput") is True and opening.contract is not None:
+            fields["output_contract"] = opening.contract
         continued, message = await self._chain(row)
         limits = budget or newest.budget
         if limits is not None:
@@ -118,12 +133,12 @@ class ContinuedRuns:
 
     async def _chain(self, row: RunRow) -> tuple[set[str], JsonObject]:
         """Return the ids of a run and of those that it continues, and the message of the first."""
-        facts, message = await self._opening(row)
+        opening = await self._opening(row)
         continued = {row.run_id}
-        while isinstance(first := facts.get("retryOf"), str):
+        while isinstance(first := opening.facts.get("retryOf"), str):
             continued.add(first)
-            facts, message = await self._opening(await self._core.runs.row(first))
-        return continued, message
+            opening = await self._opening(await self._core.runs.row(first))
+        return continued, opening.message
 
     async def _budget_left(self, row: RunRow, limits: BudgetLimits, counted: Set[str]) -> JsonObject:
         """Return what runs that have ended leave of some limits, by their wire names; `row` is the last.
@@ -168,7 +183,7 @@ class ContinuedRuns:
         """
         if row.status not in TERMINAL or not row.first_seq:
             raise not_undoable(row.run_id, f"it is {row.status.value}; cancel it first, or wait for its end")
-        facts, _ = await self._opening(row)
+        facts = (await self._opening(row)).facts
         if "undo" in facts:
             raise not_undoable(row.run_id, "it is one that reversed calls")
         fields: JsonObject = {name: facts[name] for name in _UNDONE if name in facts}
@@ -176,11 +191,15 @@ class ContinuedRuns:
         fields["input"] = f"Undo run {row.run_id}."
         return RunRequest.model_validate(fields, by_alias=True, by_name=True)
 
-    async def _opening(self, row: RunRow) -> tuple[JsonObject, JsonObject]:
-        """Return how a run started, and its message."""
+    async def _opening(self, row: RunRow) -> "_Opening":
         records = await self._core.store.read(row.session_id, after=row.first_seq - 1, limit=_OPENING_RECORDS)
         data = {record.type: record.data for record in reversed(records) if record.run_id == row.run_id}
-        return data[RunStarted.TYPE], data.get(MessageReceived.TYPE, {})
+        contract = data.get(OutputRequested.TYPE, {}).get("contract")
+        return _Opening(
+            data[RunStarted.TYPE],
+            data.get(MessageReceived.TYPE, {}),
+            contract if isinstance(contract, dict) else None,
+        )
 
     async def _start_facts(self, row: RunRow) -> JsonObject:
         """Return how a run started, also of a queued one, and of one that ended before it started."""

@@ -75,7 +75,7 @@ async def effective_package(ports: RuntimePorts, request: RunRequest) -> Effecti
             await after_few_checks(partial(check_contract, request.output_contract))
             package = with_contract(package, request.output_contract)
         if request.batch is not None:
-            package = with_batch(package, request.batch)
+            package = with_batch(package, None if request.batch == "off" else request.batch)
         registered = ports.registry.package(package.package_id)
         if registered is not None and registered.package is package:
             fingerprint = registered.fingerprint

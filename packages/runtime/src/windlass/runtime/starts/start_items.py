@@ -78,6 +78,8 @@ def start_body(
     fields = request.model_dump(mode="json", by_alias=True, include={*_COPIED_FIELDS, "input"})
     content = fields.pop("input")
     body = data_of(facts) | {name: value for name, value in fields.items() if value is not None}
+    if request.output_contract is not None:
+        body["hasOwnOutput"] = True
     if retry_of is None and isinstance(content, str):
         body["message"] = content
     elif retry_of is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
-from windlass.agent.agent import Agent, AnyAgent, output_contract
+from windlass.agent.agent import Agent, AnyAgent, output_contract, output_type_of
 from windlass.agent.attachments import Inline, address_of, part_in_store
 from windlass.agent.package import budget_limits
 from windlass.engine.clocks import moment
@@ -344,10 +344,18 @@ class Starts:
         await self._core.rouse(session_id)
         await answers.check_first(posted)
 
-    async def retry(self, run_id: str, *, budget: Budget | BudgetLimits | None = None) -> RunHandle:
+    async def retry(
+        self,
+        run_id: str,
+        *,
+        budget: Budget | BudgetLimits | None = None,
+        deps: object = None,
+        output: object = None,
+    ) -> RunHandle:
         """Continue a failed run in a new run of its session; return once that is durable.
 
-        The new run has the options of the failed one and the current package of its agent. It has no message:
+        The new run has the options of the failed one and the current package of its agent. `deps` are its
+        dependencies, and `output` is the type of its output, if its start named one. It has no message:
         the model is called with the history that the failed run left, so calls with a result are not
         repeated. Its id follows from that of the failed run: a second retry returns the same run. Its budget
         is what the failed run left; `budget` are other limits, of both runs together.
@@ -359,17 +367,20 @@ class Starts:
         """
         row, continued = await self._core.runs.row(run_id), ContinuedRuns(self._core)
         new_id, limits = within_limit(f"retry:{run_id}"), budget_limits(budget)
-        existing = await self._core.store.run(new_id)
-        if existing is None:
-            try:
-                request = await continued.retry_request(row, new_id, budget=limits)
-                return await self.start(request, retry_of=run_id)
-            except Conflict:
-                existing = await self._core.store.run(new_id)
-                if existing is None:
-                    raise
-        await continued.check_retry(row, existing, budget=limits)
-        return RunHandle(self._core, new_id)
+        if deps is not None:
+            self.check_given_deps(row.agent_id, deps, new_id)
+        with self._core.ports.deps.keep(new_id, deps, output_type_of(output)):
+            existing = await self._core.store.run(new_id)
+            if existing is None:
+                try:
+                    request = await continued.retry_request(row, new_id, budget=limits)
+                    return await self.start(request, retry_of=run_id)
+                except Conflict:
+                    existing = await self._core.store.run(new_id)
+                    if existing is None:
+                        raise
+            await continued.check_retry(row, existing, budget=limits)
+            return RunHandle(self._core, new_id)
 
     async def undo(self, run_id: str) -> RunHandle:
         """Reverse the calls of a run, newest first, in a new run of its session; return once that is durable.

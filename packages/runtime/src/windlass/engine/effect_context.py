@@ -96,6 +96,7 @@ class EffectContext:
         """Decisions that hold for any arguments, by tool, taint and whether a program calls."""
         self._live_programs: dict[str, LiveProgram] = {}
         """Functions of the application that wait for calls, by the key of their call."""
+        self._program_turns: dict[str, asyncio.Lock] = {}
         self._binder = binder
 
     async def binding(self, state: LoopState) -> Binding | None:
@@ -144,6 +145,7 @@ class EffectContext:
             owner=(run and run.owner) or "",
             family=self.session_id if run is None else family_of(run),
             live=self._live_programs,
+            turns=self._program_turns,
             run=run,
         )
 

@@ -30,7 +30,8 @@ class Script(Model):
         self.calls = calls
 
     async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
-        items = options["input"] if isinstance(options.get("input"), list) else args[1:2]
+        asked = options["input"] if "input" in options else args[1]
+        items = asked if isinstance(asked, list) else []
         results = [item["output"] for item in items if item.get("type") == "function_call_output"]
         output: Any
         if len(results) < len(self.calls):

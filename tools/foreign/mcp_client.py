@@ -31,8 +31,12 @@ def arguments_of(schema: JsonObject) -> JsonObject:
 
 
 async def answer(request: Elicitation) -> Mapping[str, JsonValue] | None:
-    """Accept an elicitation, and leave every field to its default."""
-    return {}
+    """Accept an elicitation as a person does who leaves every field as it is shown."""
+    properties = request.schema.get("properties")
+    fields = properties if isinstance(properties, dict) else {}
+    return {
+        name: part["default"] for name, part in fields.items() if isinstance(part, dict) and "default" in part
+    }
 
 
 async def main(url: str) -> None:

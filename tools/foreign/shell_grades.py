@@ -38,7 +38,10 @@ def main(kind: str, folder: Path) -> Counts:
     counts = Counts()
     for name, command in (breakouts if kind == "gtfobins" else attacks)(folder):
         verdict = classify_shell_command(command)
-        counts.check(name, "it is graded safe" if verdict.severity == "safe" else None)
+        shown = "; ".join(command.strip().splitlines())[:80]
+        counts.check(name, f"`{shown}` is graded safe" if verdict.severity == "safe" else None)
+    if counts.failures:
+        counts.notes.append("safe means that a command only reads: discovery by an attacker may be that, too")
     return counts
 
 

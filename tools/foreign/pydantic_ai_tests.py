@@ -4,6 +4,7 @@ A plugin of pytest gives every agent the capability, and wraps `Agent.run`. Only
 workflow are counted; the others are skipped.
 """
 
+import os
 import sys
 from collections.abc import Generator
 from contextvars import ContextVar
@@ -13,6 +14,7 @@ from typing import Any, Final, cast
 import pytest
 from pydantic_ai import Agent
 
+from tools.files import ROOT
 from tools.foreign.counts import Counts
 from windlass import AgentRuntime, Approval
 from windlass.foreign.calls import is_in_workflow
@@ -87,13 +89,21 @@ def put_runs_into_workflows(plugin: Plugin) -> None:
     cast("Any", Agent).run = run_durable
 
 
-if __name__ == "__main__":
-    suite = Path(sys.argv[1]).resolve() / "tests"
-    shown = Plugin()
-    put_runs_into_workflows(shown)
-    files = [str(suite / name) for name in FILES]
-    pytest.main([*files, "-q", "-p", "no:cacheprovider", "--rootdir", str(suite.parent)], plugins=[shown])
-    shown.counts.notes.append(
-        f"{shown.unchanged} tests of {', '.join(FILES)} run no agent, and are not counted"
+def main(folder: Path) -> Counts:
+    """Run the tests in their folder, without the settings of its project: they make warnings errors."""
+    plugin = Plugin()
+    put_runs_into_workflows(plugin)
+    # Both projects have a package with this name.
+    sys.path[:] = [str(folder), *(path for path in sys.path if path not in ("", str(ROOT)))]
+    os.chdir(folder)
+    files = [f"tests/{name}" for name in FILES]
+    pytest.main(
+        [*files, "-q", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider"], plugins=[plugin]
     )
-    shown.counts.show()
+    names = ", ".join(FILES)
+    plugin.counts.notes.append(f"{plugin.unchanged} tests of {names} run no agent, and are not counted")
+    return plugin.counts
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve()).show()

@@ -127,7 +127,7 @@ def test_outside_of_a_workflow_the_agent_is_as_it_was() -> None:
     def add(a: int, b: int) -> int:
         return a + b
 
-    assert plain.run_sync("x").output == '{"add":0}'
+    assert asyncio.run(plain.run("x")).output == '{"add":0}'
 
 
 class Plan(BaseModel):

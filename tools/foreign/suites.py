@@ -9,6 +9,12 @@ FRAMEWORKS: Final = (
     "claude-agent-sdk",
     "pydantic-ai-slim",
     "openai-agents",
+    # What the tests of pydantic-ai need.
+    "blockbuster",
+    "dirty-equals",
+    "inline-snapshot",
+    "pytest-mock",
+    "pytest-recording",
 )
 
 
@@ -53,6 +59,11 @@ SUITES: Final = (
         "pydantic-ai in workflows, `kill -9` at every call",
         _tests("tests/foreign/test_pydantic_ai.py"),
         package="pydantic-ai-slim",
+    ),
+    Suite(
+        "OpenAI Agents SDK in workflows",
+        _tests("tests/foreign/test_openai_agents.py"),
+        package="openai-agents",
     ),
     Suite(
         "pydantic-ai's own agent tests in workflows",

@@ -61,6 +61,11 @@ SUITES: Final = (
         package="pydantic-ai-slim",
     ),
     Suite(
+        "The programs on our pages",
+        _tests("tests/docs/test_pages.py", "-k", "docs/with_"),
+        package="langgraph",
+    ),
+    Suite(
         "OpenAI Agents SDK in workflows",
         _tests("tests/foreign/test_openai_agents.py"),
         package="openai-agents",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.adapters.loop_watch import shorten_stalls as shorten_stalls
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
+    from windlass.adapters.system import clock_of as clock_of
     from windlass.adapters.system import hide_environment as hide_environment
     from windlass.adapters.system import new_id as new_id
     from windlass.adapters.system import variable as variable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.agent.policy import allow_start as allow_start
     from windlass.engine.provider_limits import ProviderLimit as ProviderLimit
     from windlass.engine.provider_limits import ProviderLimits as ProviderLimits
+    from windlass.engine.slots import SessionSlots as SessionSlots
     from windlass.engine.spend_limits import SpendLimit as SpendLimit
     from windlass.feed import Feed as Feed
     from windlass.ports.clock import Clock as Clock
@@ -55,6 +57,7 @@ _HOMES = {
     "windlass.adapters.system": (
         "SystemClock",
         "chance",
+        "clock_of",
         "hide_environment",
         "new_id",
         "variable",
@@ -67,6 +70,7 @@ _HOMES = {
         "ProviderLimit",
         "ProviderLimits",
     ),
+    "windlass.engine.slots": ("SessionSlots",),
     "windlass.engine.spend_limits": ("SpendLimit",),
     "windlass.feed": ("Feed",),
     "windlass.ports.clock": ("Clock",),

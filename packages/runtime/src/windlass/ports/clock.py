@@ -1,7 +1,7 @@
 """Ports for time and ids."""
 
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 IDLE: Final = "windlass keeper, idle"
 """The name of a task that sleeps only to poll again later.
@@ -23,6 +23,16 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return once that many seconds have passed by the monotonic clock."""
+        ...
+
+
+@runtime_checkable
+class TimedStore(Protocol):
+    """A store with a clock of its own, by which leases and times that are due are judged."""
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far the clock of the store is ahead of that of this machine; 0 if they hardly differ."""
         ...
 
 

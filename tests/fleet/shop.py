@@ -17,7 +17,8 @@ from typing import Any, Final
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals import rules
 from windlass.adapters.system import SystemClock
-from windlass.engine import clocks, engine
+from windlass.engine import clocks
+from windlass.engine.driving import engine
 from windlass.testing import ScriptedModel, by_history, call, say
 
 LOOK_S: Final = 0.02

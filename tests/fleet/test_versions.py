@@ -13,7 +13,7 @@ from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime, Approval, Rejected, tool
 from windlass.agent.agent import output_contract
 from windlass.agent.package import compile_package, with_batch
-from windlass.engine import drives
+from windlass.engine.driving import drives
 from windlass.ports.catalog import OpenRuns
 from windlass.postgres import schema as postgres_schema
 from windlass.postgres.link import parse_address

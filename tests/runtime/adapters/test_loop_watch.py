@@ -12,7 +12,7 @@ from windlass import Agent, AgentRuntime, tool
 from windlass.adapters import loop_watch
 from windlass.adapters.loop_watch import LATEST_MAX, STALL_S, LoopThread, RuntimeWatch, StallCounts
 from windlass.parts import loop_stalls
-from windlass.ports.stalls import Stall, StallTotals
+from windlass.ports.machine import Stall, StallTotals
 from windlass.testing import ScriptedModel, call, say
 
 

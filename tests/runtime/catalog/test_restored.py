@@ -5,7 +5,7 @@ from tests.runtime.engine.test_owners import WAIT_S, Street
 
 from windlass import Agent, Approval, tool
 from windlass.catalog import restored
-from windlass.engine.drives import LEFT_MS
+from windlass.engine.driving.drives import LEFT_MS
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_protocol import RunStatus
 

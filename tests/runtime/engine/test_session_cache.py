@@ -8,9 +8,9 @@ from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
-from windlass.engine.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
-from windlass.engine.model_call import Prompt
-from windlass.engine.writer import Loaded
+from windlass.engine.driving.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
+from windlass.engine.model_calls.model_call import Prompt
+from windlass.engine.writing.writer import Loaded
 from windlass.feed import Feed
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState

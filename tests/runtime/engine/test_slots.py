@@ -7,7 +7,7 @@ import pytest
 from tests.story import play
 
 from windlass import Agent, AgentRuntime, Approval, Rejected, RunHandle, ToolContext, tool
-from windlass.engine.slots import SessionSlots
+from windlass.engine.driving.slots import SessionSlots
 from windlass.testing import ScriptedModel, by_history, call, say
 
 

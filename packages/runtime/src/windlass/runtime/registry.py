@@ -18,10 +18,10 @@ from windlass.agent.package import (
     with_batch,
 )
 from windlass.agent.policy import RulesPolicy
-from windlass.engine.provider_limits import ProviderLimits
-from windlass.engine.slots import SessionSlots
-from windlass.engine.spend_limits import SpendLimit
-from windlass.engine.writer import Scribe
+from windlass.engine.driving.slots import SessionSlots
+from windlass.engine.spending.provider_limits import ProviderLimits
+from windlass.engine.spending.spend_limits import SpendLimit
+from windlass.engine.writing.writer import Scribe
 from windlass.errors import check_whole
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
 from windlass.ports.feed import EventBus

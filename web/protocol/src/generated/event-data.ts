@@ -1561,6 +1561,10 @@ export const RecoveryStartedData = open({
   reason: z.string().optional(),
   /** Whether other runs were at work when the process ended; absent means no. */
   shared: z.boolean().optional(),
+  /** Whether no other run of which processes ended repeatedly is driven beside it; absent means no. */
+  isolated: z.boolean().optional(),
+  /** Ownership numbers of earlier owners that lost the session and went on: their processes did not end. */
+  survived: z.array(Count).optional(),
   /** The run. */
   runId: Id.optional(),
 });

@@ -164,8 +164,8 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
         return NOTHING
     if step.epoch == state.epoch or notes.is_batched:
         return Plan(effects=(effect,))
-    times = notes.interruptions + (not notes.was_shared)
-    if times >= rules.interruptions_max:
+    times = outage.times_ended(state, notes, rules=rules)
+    if times:
         lost = ModelFailed(failures.interrupted_too_often(times), price=NO_USAGE_PRICE)
         return Plan((give_up(state, lost.error, now=now, paid=lost),))
     shared, delay_ms, reason = outage.after_crash(state, notes)
@@ -388,8 +388,8 @@ def _advance_program(
     if program.epoch is None:
         plan.drafts.append(interruption_record(state, call, now=now, begun=False))
         return
-    times = note.interruptions + (not state.run_notes.was_shared)
-    if times >= rules.interruptions_max:
+    times = outage.times_ended(state, note, rules=rules)
+    if times:
         plan.failure = failures.interrupted_too_often(times, during="program")
         return
     plan.drafts.append(_repeat_record(state, call, note, now))
@@ -415,8 +415,8 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
     """Retry an interrupted call if that is safe and within the limit; otherwise ask a person."""
     effect, _ = _intent(call)
     note = state.note(call.call_id)
-    times = note.interruptions + (not state.run_notes.was_shared)
-    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
+    times = outage.times_ended(state, note, rules=rules)
+    if effect is not EffectClass.ONCE and not times:
         plan.drafts.append(_repeat_record(state, call, note, now))
         return
     _ask_recovery(state, call, plan, now, rules, times=1 if effect is EffectClass.ONCE else times)

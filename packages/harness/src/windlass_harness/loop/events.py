@@ -466,6 +466,15 @@ class SessionClaimed:
     reason: str
     is_alone: bool = True
     """Whether no other session was at work when the previous owner ended."""
+    is_isolated: bool = False
+    """Whether the new owner drives no other session of which processes ended repeatedly."""
+    survived: tuple[int, ...] = ()
+    """Epochs of earlier owners that lost the session and went on: their processes did not end."""
+
+
+@frozen
+class IsolationEnded:
+    """The owner drives other suspects from now on: the process has not ended for a while."""
 
 
 @frozen
@@ -574,6 +583,7 @@ LoopEvent = (
     | OutputChecked
     | SessionClaimed
     | SessionReleased
+    | IsolationEnded
     | Stopped
     | HooksRan
     | DeliverySettled

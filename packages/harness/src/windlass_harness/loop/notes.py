@@ -1,5 +1,6 @@
 """Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
+from collections.abc import Collection
 from dataclasses import field, replace
 from typing import Final
 
@@ -122,6 +123,27 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     """Return the pause that starts with a record."""
     since_ms = ms_of(record.at)
     return Pause(since_ms, since_ms + wait_ms)
+
+
+@frozen
+class Interruption:
+    """An attempt of an effect that has no result, because its owner did not go on."""
+
+    epoch: int | None
+    """Epoch of the owner."""
+    is_shared: bool
+    """Whether other runs were at work."""
+    has_lived: bool
+    """Whether the process of the owner went on: it stood still, or was cut off, and lost the session."""
+
+
+Interruptions = tuple[Interruption, ...]
+"""Interruptions of one effect in a row."""
+
+
+def with_survivors(interruptions: Interruptions, epochs: Collection[int | None]) -> Interruptions:
+    """Return interruptions with those of owners that are known to have gone on."""
+    return tuple(replace(past, has_lived=past.has_lived or past.epoch in epochs) for past in interruptions)
 
 
 @frozen
@@ -313,9 +335,8 @@ class CallNotes:
     recovery_choice: RecoveryChoice | None = None
     asks: int = 0
     """Number of requests about the call."""
-    interruptions: int = 0
-    """Interruptions in a row after which it was restarted without asking, while no other run was at work."""
-    shared_interruptions: int = 0
+    interruptions: Interruptions = ()
+    """Interruptions after which it was restarted without asking."""
     unbegun_handovers: int = 0
     """Number of handovers before it began."""
     child: Child | None = None
@@ -399,12 +420,18 @@ class RunNotes:
     """Whether a model was away during the current model call: its failure was followed by a pause."""
     retried_ms: int = 0
     """Time since the first of these failures: pauses and attempts, without the time of a stopped process."""
-    interruptions: int = 0
-    """Interrupted attempts of the current model call, while no other run was at work."""
-    shared_interruptions: int = 0
-    """Interrupted attempts of the current model call, while other runs were at work."""
+    interruptions: Interruptions = ()
+    """Interrupted attempts of the current model call."""
+    previous_epoch: int | None = None
+    """Epoch of the owner before the present one."""
+    isolated_epoch: int | None = None
+    """Epoch of the owner that drives no other suspect beside this run, to find what ends its process."""
     was_shared: bool = False
-    """Whether other runs were at work when the previous process ended."""
+    """Whether other runs were at work when the previous owner ended."""
+    was_isolated: bool = False
+    """Whether no other suspect was at work when the previous owner ended."""
+    has_lived: bool = False
+    """Whether the previous owner is known to have gone on without the session."""
     finish_reason: FinishReason | None = None
     """Finish reason of the newest answer; None if there is none."""
     failure: ErrorInfo | None = None
@@ -486,15 +513,20 @@ class RunNotes:
 
     def change_hands(self, record: Record, paused_until_ms: int) -> None:
         """Apply the first record of another owner."""
-        self.epoch = record.epoch
+        self.previous_epoch, self.epoch = self.epoch, record.epoch
         if self.active_since is not None:
             self.rest(self.active_until(record.at, paused_until_ms))
             self.active_since = record.at
 
     def end_call(self) -> None:
         """The model call ended: its attempts do not count for the next one."""
-        self.model_failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.model_failures = self.retried_ms = 0
+        self.interruptions = ()
         self.was_away = False
+
+    def interruption(self, *, is_shared: bool) -> Interruption:
+        """Return the interruption of an effect of the previous owner."""
+        return Interruption(self.previous_epoch, is_shared, self.has_lived)
 
     def retrying_ms(self, at: str) -> int:
         """Return the time since the first failure of the current model call."""
@@ -643,9 +675,8 @@ class CompactionNotes:
     failures: int = 0
     retried_ms: int = 0
     """Pauses after these failures."""
-    interruptions: int = 0
-    """Interrupted attempts, while no other run was at work."""
-    shared_interruptions: int = 0
+    interruptions: Interruptions = ()
+    """Interrupted attempts."""
     tokens_after: int = 0
     """Tokens of the history after the last one of this run; 0 if there was none."""
     learned: int | None = None
@@ -692,9 +723,9 @@ class CompactionNotes:
         if self.reason == OVERFLOW:
             self.learned = lower_threshold(self.tokens)
 
-    def apply_failure(self, record: Record, body: records.CompactionFailed) -> None:
+    def apply_failure(self, record: Record, body: records.CompactionFailed, run: RunNotes) -> None:
         """Apply a failure, final or to be retried."""
-        delay_ms, is_interrupted = body.delay_ms, body.code == INTERRUPTED
+        delay_ms = body.delay_ms
         if delay_ms is None:
             self._finish(self.tokens)
             return
@@ -703,8 +734,8 @@ class CompactionNotes:
         if body.code not in (INTERRUPTED, HANDED_OVER):
             self.retried_ms = delay_ms + (self.retried_ms if self.failures else 0)
             self.failures += 1
-        self.interruptions += is_interrupted and not body.shared
-        self.shared_interruptions += is_interrupted and body.shared is True
+        if body.code == INTERRUPTED:
+            self.interruptions = (*self.interruptions, run.interruption(is_shared=body.shared is True))
 
     def apply_completion(self, body: records.CompactionCompleted) -> None:
         """Apply a completion."""
@@ -722,7 +753,8 @@ class CompactionNotes:
 
     def _close(self) -> None:
         self.epoch, self.is_retry, self.pause = None, False, None
-        self.failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.failures = self.retried_ms = 0
+        self.interruptions = ()
 
 
 def lower_threshold(tokens: int) -> int:

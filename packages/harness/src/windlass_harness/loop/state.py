@@ -36,6 +36,7 @@ from windlass_harness.loop.notes import (
     limits_of,
     pause_after,
     policy_version,
+    with_survivors,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.record import Record
@@ -388,7 +389,7 @@ def _step_started(state: LoopState, record: Record, body: records.StepStarted) -
 
 @_ON.on(records.StepRetrying)
 def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying) -> None:
-    notes, is_interrupted = state.run_notes, body.code == INTERRUPTED
+    notes = state.run_notes
     notes.is_retry = True
     notes.pause = pause_after(record, body.delay_ms)
     if body.code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
@@ -399,8 +400,8 @@ def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying)
     if body.next_model_id is not None and state.run is not None:
         notes.model_id = None if body.next_model_id == state.run.model_id else body.next_model_id
         notes.model_failures = 0
-    notes.interruptions += is_interrupted and not body.shared
-    notes.shared_interruptions += is_interrupted and body.shared is True
+    if body.code == INTERRUPTED:
+        notes.interruptions = (*notes.interruptions, notes.interruption(is_shared=body.shared is True))
     state.compacting.is_overflow |= body.code == CONTEXT_OVERFLOW
     notes.settle(body.usage, body.price, is_lost=body.code in (INTERRUPTED, HANDED_OVER))
 
@@ -545,7 +546,7 @@ def _program_paused(state: LoopState, record: Record, body: records.ProgramPause
     if program is None:
         return
     if not program.is_tool:
-        note.interruptions = note.shared_interruptions = 0
+        note.interruptions = ()
     program.has_paused = True
     program.taken = body.taken
     program.snapshot = body.snapshot
@@ -620,16 +621,30 @@ def _input_resolved(state: LoopState, _: Record, body: records.InputResolved) ->
 
 
 @_ON.on(records.RecoveryStarted)
-def _recovery_started(state: LoopState, _: Record, body: records.RecoveryStarted) -> None:
-    state.run_notes.was_shared = body.shared is True
+def _recovery_started(state: LoopState, record: Record, body: records.RecoveryStarted) -> None:
+    notes, lived = state.run_notes, body.survived or ()
+    notes.was_shared = body.shared is True
+    notes.was_isolated = notes.isolated_epoch is not None and notes.isolated_epoch == notes.previous_epoch
+    notes.isolated_epoch = record.epoch if body.isolated else None
+    notes.has_lived = notes.previous_epoch in lived
+    if lived:
+        calls = [_note(state, call.call_id) for call in state.session.history.open_calls()]
+        for effect in (notes, state.compacting, *calls):
+            effect.interruptions = with_survivors(effect.interruptions, lived)
+
+
+@_ON.on(records.RecoveryCompleted)
+def _recovery_completed(state: LoopState, _: Record, __: records.RecoveryCompleted) -> None:
+    state.run_notes.isolated_epoch = None
 
 
 @_ON.on(records.RecoveryEffectFound)
 def _effect_found(state: LoopState, record: Record, body: records.RecoveryEffectFound) -> None:
     note = _note(state, body.call_id)
     has_begun, program, delay_ms = body.begun is not False, note.program, body.delay_ms or 0
-    note.interruptions += has_begun and not body.shared
-    note.shared_interruptions += has_begun and body.shared is True
+    if has_begun:
+        interruption = state.run_notes.interruption(is_shared=body.shared is True)
+        note.interruptions = (*note.interruptions, interruption)
     if program is not None and not program.is_tool:
         # The owner of its turn releases it, also to a person, or another one takes it.
         is_released = program.epoch == record.epoch or body.request_id is not None
@@ -657,7 +672,7 @@ def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffe
             skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at, number=number)
             program.results.append(skipped)
     note.is_consented = note.is_consented or note.recovery_choice is RecoveryChoice.RETRY
-    note.interruptions = note.shared_interruptions = 0
+    note.interruptions = ()
     note.open_request_id = None
     if note.program is not None and note.program.is_workflow and body.choice is RecoveryChoice.SKIP:
         state.run_notes.failure = failures.divergence_error()
@@ -704,7 +719,7 @@ def _compaction_requested(state: LoopState, record: Record, body: records.Compac
 
 @_ON.on(records.CompactionFailed)
 def _compaction_failed(state: LoopState, record: Record, body: records.CompactionFailed) -> None:
-    state.compacting.apply_failure(record, body)
+    state.compacting.apply_failure(record, body, state.run_notes)
     _charge_run(state, body.usage)
 
 

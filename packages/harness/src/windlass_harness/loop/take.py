@@ -41,6 +41,7 @@ from windlass_harness.loop.events import (
     FeedbackGiven,
     HistoryCompacted,
     HooksRan,
+    IsolationEnded,
     LoopEvent,
     MessageItem,
     MessageSent,
@@ -246,6 +247,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [] if state.is_ending else programs.pause_tool(state, event, now=now, rules=rules)
         case SessionClaimed():
             return _take_over(state, event, now)
+        case IsolationEnded():
+            return _end_isolation(state, now)
         case SessionReleased():
             return _hand_over(state, now)
         case ChildSaid():
@@ -320,18 +323,26 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
 
 def _take_over(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     run = state.run
-    if run is None or not _is_interrupted(state, event.epoch):
+    if run is None or not is_interrupted(state, event.epoch):
         return []
     body = records.RecoveryStarted(
         epoch=event.epoch,
         reason=event.reason,
         shared=None if event.is_alone else True,
+        isolated=event.is_isolated or None,
+        survived=[*event.survived] or None,
         run_id=run.run_id,
     )
     return [state.draft(body, now=now)]
 
 
-def _is_interrupted(state: LoopState, epoch: int) -> bool:
+def _end_isolation(state: LoopState, now: Moment) -> list[Draft]:
+    if state.run_notes.isolated_epoch is None:
+        return []
+    return [state.draft(records.RecoveryCompleted(epoch=state.epoch), now=now)]
+
+
+def is_interrupted(state: LoopState, epoch: int) -> bool:
     """Whether an earlier owner left an open effect without a request about it."""
     history = state.session.history
     step = history.unanswered

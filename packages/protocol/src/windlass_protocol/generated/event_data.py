@@ -1870,6 +1870,8 @@ def _make_RecoveryStartedData() -> object:
         epoch: Count
         reason: Maybe[Str] = None
         shared: Maybe[Bool] = None
+        isolated: Maybe[Bool] = None
+        survived: Maybe[tuple[Count, ...]] = None
         run_id: Maybe[Id] = None
 
     return RecoveryStartedData

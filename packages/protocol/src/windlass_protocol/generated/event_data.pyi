@@ -1517,6 +1517,10 @@ class RecoveryStartedData(Open):
     """Why."""
     shared: Maybe[Bool] = None
     """Whether other runs were at work when the process ended; absent means no."""
+    isolated: Maybe[Bool] = None
+    """Whether no other run of which processes ended repeatedly is driven beside it; absent means no."""
+    survived: Maybe[tuple[Count, ...]] = None
+    """Ownership numbers of earlier owners that lost the session and went on: their processes did not end."""
     run_id: Maybe[Id] = None
     """The run."""
 

@@ -1909,6 +1909,10 @@ class RecoveryStarted(Body, frozen=True, kw_only=True):
     """Why."""
     shared: bool | None = None
     """Whether other runs were at work when the process ended; absent means no."""
+    isolated: bool | None = None
+    """Whether no other run of which processes ended repeatedly is driven beside it; absent means no."""
+    survived: Sequence[int] | None = None
+    """Ownership numbers of earlier owners that lost the session and went on: their processes did not end."""
     run_id: Id | None = None
     """The run."""
 

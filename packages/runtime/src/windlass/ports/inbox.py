@@ -4,9 +4,9 @@ It is a durable list of items that the owner turns into records. One append cons
 records that it caused, so an item takes effect once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from windlass.errors import Rejected
 from windlass_harness.loop.subagents import STEER as STEER  # posted by the loop as well
@@ -119,6 +119,15 @@ class InboxNotice:
     """The sessions that it has written to; None if it may be any."""
     has_items: bool
     """Whether there are new inbox items among that."""
+
+
+@runtime_checkable
+class NotifyingStore(Protocol):
+    """A store that tells of most writes of other processes at once."""
+
+    def listen(self, listener: Callable[[InboxNotice], None]) -> Callable[[], None]:
+        """Call a function in this event loop when another process has written; return how to end that."""
+        ...
 
 
 @frozen

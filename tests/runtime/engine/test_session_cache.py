@@ -1,5 +1,7 @@
 """The cache of recently driven sessions."""
 
+import asyncio
+import gc
 from pathlib import Path
 
 from tests.runtime.runtime_rig import play
@@ -8,9 +10,11 @@ from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
+from windlass.engine.driver import Driver
 from windlass.engine.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
+from windlass.engine.effects import Effects
 from windlass.engine.model_call import Prompt
-from windlass.engine.writer import Loaded
+from windlass.engine.writer import Loaded, SessionWriter
 from windlass.feed import Feed
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
@@ -132,3 +136,23 @@ def test_records_of_another_process_are_seen_despite_the_cache(tmp_path: Path) -
                 assert (await handle.wait()).output == str(2 * turn + 1)
 
     play(story())
+
+
+def test_what_drove_a_session_is_freed_without_a_garbage_collection() -> None:
+    drivers = (Driver, Effects, SessionWriter)
+
+    async def story() -> list[str]:
+        agent = Agent("a", model=ScriptedModel(lambda _: say("done")))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            for number in range(3):
+                await (await runtime.start_run(agent, "go", session_id=f"s{number}")).wait()
+            for _ in range(50):
+                await asyncio.sleep(0)
+            return [type(item).__name__ for item in gc.get_objects() if isinstance(item, drivers)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert play(story()) == []
+    finally:
+        gc.enable()

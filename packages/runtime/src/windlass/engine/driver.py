@@ -199,6 +199,7 @@ class Driver:
             self.is_lost = True
         finally:
             self._tasks.abandon()
+            self._interruptible.end()
 
     # turning
 

@@ -9,7 +9,7 @@ from windlass.agent.policy import decides_by_rules
 from windlass.engine.approval import timeout_decision
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.masking import has_mask, is_clean_at_once, log_failure, mask_cut_text, mask_value
+from windlass.engine.masking import has_mask, log_failure, mask_cut_text, mask_value
 from windlass.engine.model_call import whole
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, is_for_us
@@ -60,10 +60,7 @@ class CallResults:
                 call_id, code, message=self._failure_message(outcome), duration_ms=duration_ms
             )
         output = output_of(outcome.result)
-        if not outcome.is_large and is_clean_at_once(self._redactor, output):
-            safe_output, text = output, _text(output)
-            body = _body(output, text)
-        elif is_light(output):
+        if not outcome.is_large or is_light(output):
             safe_output, text, body = self._mask_output(output)
         else:
             # In a thread, so that masking a large output does not block the event loop.
@@ -126,7 +123,9 @@ def _success(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
 
 def _body(output: JsonValue, text: str) -> bytes | None:
     """Return the bytes of an output that is too long for the model."""
-    return to_json(output) if len(text) > TOOL_OUTPUT_CHARS_MAX else None
+    if len(text) <= TOOL_OUTPUT_CHARS_MAX:
+        return None
+    return to_json(output) if isinstance(output, str) else text.encode()
 
 
 def _text(output: JsonValue) -> str:

@@ -418,8 +418,6 @@ SNAPSHOT_RECORDS_MIN: Final = 4_096
 A snapshot is loaded faster than its records are folded, but costs more to write than one load of so few
 records saves.
 """
-SNAPSHOT_BYTES_AT_ONCE: Final = 8_192
-"""A larger snapshot, as it is stored, is read in a thread."""
 STATE_BYTES_MAX: Final = 1_073_741_824
 """Larger states are not saved; they are folded from records."""
 
@@ -446,6 +444,7 @@ async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Load
             if at:
                 await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
             state.apply_all(records[at : at + RECORDS_IN_A_ROW])
+            state.measure()
         if len(records) < RECORDS_PER_READ:
             return Loaded(state, seq)
 
@@ -455,9 +454,7 @@ async def load_snapshot(snapshots: Snapshots, session_id: str) -> LoopState:
     saved = await snapshots.load(session_id)
     state = None
     if saved is not None:
-        unpack = partial(_unpack_snapshot, saved[1])
-        is_small = len(saved[1]) <= SNAPSHOT_BYTES_AT_ONCE
-        state = unpack() if is_small else await in_masking_thread(unpack)
+        state = await in_masking_thread(partial(_unpack_snapshot, saved[1]))
     return LoopState() if saved is None or state is None or state.seq != saved[0] else state
 
 
@@ -470,8 +467,9 @@ def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
 
 
 async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
-    """Save a snapshot of the state."""
-    await snapshots.save(session_id, state.seq, state=zlib.compress(dump_loop(state), 1))
+    """Save a snapshot of a state that nothing changes meanwhile."""
+    packed = await in_masking_thread(lambda: zlib.compress(dump_loop(state), 1))
+    await snapshots.save(session_id, state.seq, state=packed)
 
 
 def _unpack_snapshot(snapshot: bytes) -> LoopState | None:
@@ -481,4 +479,7 @@ def _unpack_snapshot(snapshot: bytes) -> LoopState | None:
         dump = unpacker.decompress(snapshot, STATE_BYTES_MAX)
     except zlib.error:
         return None
-    return load_loop(dump) if unpacker.eof else None
+    state = load_loop(dump) if unpacker.eof else None
+    if state is not None:
+        state.measure()
+    return state

@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from hashlib import sha256
@@ -319,21 +319,39 @@ CONVERSIONS: Final = Conversions()
 
 
 async def _call_in_thread(threads: _Threads, function: Callable[[], T]) -> T:
-    future: Future[T] = Future()
-    threads.submit(partial(_settle, future, partial(copy_context().run, function)))
-    return await asyncio.wrap_future(future)
+    # Without a future of `concurrent.futures` between: its lock and callbacks cost as much as the rest.
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    threads.submit(partial(_answer, loop, answer, partial(copy_context().run, function)))
+    return await answer
 
 
-def _settle(future: Future[T], function: Callable[[], T]) -> None:
-    if not future.set_running_or_notify_cancel():
+def _answer(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[T], function: Callable[[], T]) -> None:
+    """Call a function in a thread, and let its caller in the event loop go on; nothing if that has left."""
+    if answer.cancelled():
         return
-    try:
-        future.set_result(function())
-    except (StopIteration, SystemExit, KeyboardInterrupt) as error:
-        # asyncio loses a StopIteration, and ends the program on the others.
-        future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
-    except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
-        future.set_exception(error)
+    # A closed loop has no callers left.
+    with suppress(RuntimeError):
+        try:
+            result = function()
+        except (StopIteration, SystemExit, KeyboardInterrupt) as error:
+            # asyncio loses a StopIteration, and ends the program on the others.
+            problem = RuntimeError(f"the function raised {type(error).__name__}")
+            loop.call_soon_threadsafe(_fail, answer, problem)
+        except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
+            loop.call_soon_threadsafe(_fail, answer, error)
+        else:
+            loop.call_soon_threadsafe(_succeed, answer, result)
+
+
+def _succeed(answer: asyncio.Future[T], result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: asyncio.Future[T], error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
 
 
 @sealed

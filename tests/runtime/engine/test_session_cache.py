@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections import Counter
 from pathlib import Path
 
 from tests.runtime.runtime_rig import play
@@ -14,7 +15,7 @@ from windlass.engine.driver import Driver
 from windlass.engine.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
 from windlass.engine.effects import Effects
 from windlass.engine.model_call import Prompt
-from windlass.engine.writer import Loaded, SessionWriter
+from windlass.engine.writer import RECORDS_PER_READ, Loaded, SessionWriter
 from windlass.feed import Feed
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
@@ -156,3 +157,36 @@ def test_what_drove_a_session_is_freed_without_a_garbage_collection() -> None:
         assert play(story()) == []
     finally:
         gc.enable()
+
+
+def test_sessions_that_are_taken_over_together_are_loaded_in_turns() -> None:
+    turn, loads, count = 0, Counter[int](), 12
+
+    class TurnStore(ReadStore):
+        async def aclose(self) -> None:
+            """Stay open: another process goes on."""
+
+        async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+            if limit == RECORDS_PER_READ:
+                loads[turn] += 1
+            return await super().read(session_id, after=after, limit=limit)
+
+    def tick() -> None:
+        nonlocal turn
+        turn += 1
+        asyncio.get_running_loop().call_soon(tick)
+
+    async def story() -> None:
+        store = TurnStore()
+        for _ in range(2):
+            agent = counting()
+            builder = AgentRuntime.builder().journal(store).content(store)
+            builder = builder.event_bus(Feed(store, SystemClock())).policy(allow_start).agent(agent)
+            async with builder.build() as runtime:
+                tick()
+                names = [f"s{number}" for number in range(count)]
+                starts = (runtime.start_run(agent, "hello", session_id=name) for name in names)
+                await asyncio.gather(*(handle.wait() for handle in await asyncio.gather(*starts)))
+        assert [*loads.values()] == [1] * count
+
+    play(story())

@@ -40,7 +40,7 @@ COLLECTIONS_PER_COUNT: Final = 64
 """Full collections after which the exempt objects are counted: each exempts some ten thousands."""
 GARBAGE_MAX: Final = 500_000
 """Exempt objects, beside those of the last collection of all, that may be garbage."""
-THRESHOLDS: Final = (700, 5, 2)
+THRESHOLDS: Final = (700, 3, 2)
 """When the generations are collected: a full collection then walks some ten thousand objects, in 5 to 10 ms.
 
 Python has (700, 10, 10), and makes no full collection before a quarter of all objects is new: then it walks

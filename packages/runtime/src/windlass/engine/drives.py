@@ -6,7 +6,7 @@ until the session is parked. A drive that failed is repeated by the next sweep.
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +30,7 @@ from windlass.ports.inbox import COMPACT, STEER, InboxItem
 from windlass.ports.journal import Claim
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import NotParked, Parked, Wakes
+from windlass.tools.calling import TurnGate
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.subagents import CANCEL, START
@@ -154,38 +155,8 @@ class AgentAvailability:
                 _LOG.log(level, "%s for agent %s, which this process does not have", summary, agent_id)
 
 
-class LoadQueue:
-    """Lets drives load their sessions one after the other, each in a turn of the event loop of its own.
-
-    A process that starts takes over hundreds of sessions at once, and to load one may take a millisecond.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_taken = False
-        """Whether a session is loaded in this turn."""
-
-    async def wait(self) -> None:
-        """Return when it is the turn of the caller."""
-        loop = asyncio.get_running_loop()
-        if self._is_taken:
-            turn = loop.create_future()
-            self._waiting.append(turn)
-            await turn
-            return
-        self._is_taken = True
-        loop.call_soon(self._go_on, loop)
-
-    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                loop.call_soon(self._go_on, loop)
-                return
-        self._is_taken = False
-
-
+LOADED_AT_ONCE: Final = 1
+"""Sessions that begin to be loaded in one turn of the event loop: a process that starts takes over hundreds."""
 SESSIONS_MAX: Final = 64
 BYTES_MAX: Final = 32 * 1_048_576
 """Approximate bytes of all cached sessions together."""
@@ -312,7 +283,7 @@ class Drives:
             ),
         )
         self._cache = SessionCache()
-        self._loads = LoadQueue()
+        self._loads = TurnGate(LOADED_AT_ONCE)
         self._parked = ParkedPauses(ports.clock)
         self._event_hooks = EventHooks(ports.event_hooks, ports.scribe.redactor)
         self._slots = asyncio.Semaphore(DRIVEN_MAX)
@@ -396,7 +367,7 @@ class Drives:
         cached = cached or CachedSession(Loaded(LoopState(), 0), Prompt())
         if session_id in self.failures:
             # The last drive may have written records without learning of it; make readers look again.
-            ports.effect_ports.bus.notify()
+            ports.effect_ports.bus.notify((session_id,))
         state = cached.loaded.state
         state.epoch = claim.epoch
         writer = SessionWriter(

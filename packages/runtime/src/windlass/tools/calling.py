@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import os
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -300,6 +301,42 @@ def few_checks(check: Callable[[], T]) -> T:
         return check()
     finally:
         FEW_CHECKS.reset(is_few)
+
+
+class TurnGate:
+    """Lets so many callers go on in each turn of the event loop, in the order in which they came.
+
+    A turn lasts as long as all that goes on in it: what hundreds begin at the same moment would hold up
+    every stream and timer.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._passed = 0
+        """Callers that have gone on in this turn."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Return when it is the turn of the caller."""
+        loop = asyncio.get_running_loop()
+        if self._passed == self._most:
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            await turn
+            return
+        if not self._passed:
+            loop.call_soon(self._begin_turn, loop)
+        self._passed += 1
+
+    def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._passed = 0
+        while self._waiting and self._passed < self._most:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                self._passed += 1
+        if self._passed:
+            loop.call_soon(self._begin_turn, loop)
 
 
 class Conversions:

@@ -56,9 +56,9 @@ from windlass_server.tenants import Tenant, Tenants
 
 _LOG: Final = logging.getLogger("windlass.server")
 _PATH_CHARS_MAX: Final = 200
-BEGUN_AT_ONCE: Final = 8
-"""Requests that begin in one turn of the event loop: all readers come back at once to a server that starts."""
 """Characters of a path without a route in the log."""
+BEGUN_AT_ONCE: Final = 8
+"""Requests that begin in one turn of the event loop: to a server that starts, all readers come at once."""
 UNKNOWN: Final = "unknown"
 """The label of a request without a route."""
 

@@ -156,7 +156,7 @@ class AgentAvailability:
 
 
 LOADED_AT_ONCE: Final = 1
-"""Sessions that begin to be loaded in one turn of the event loop: a process that starts takes over hundreds."""
+"""Sessions that begin to be loaded in one turn of the loop: a process that starts takes over hundreds."""
 SESSIONS_MAX: Final = 64
 BYTES_MAX: Final = 32 * 1_048_576
 """Approximate bytes of all cached sessions together."""

@@ -118,7 +118,8 @@ class CallResults:
 
 
 def _success(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
-    return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=duration_ms)
+    """Return the result of a call; secrets in the output are masked."""
+    return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=duration_ms, masked=output)
 
 
 def _body(output: JsonValue, text: str) -> bytes | None:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from pydantic import JsonValue
+
 from windlass.engine.spend_limits import SpendLimits
 from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
@@ -107,8 +109,11 @@ class Scribe(Protocol):
         """Return the drafts with secrets masked."""
         ...
 
-    async def mask_drafts(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return the drafts with secrets masked; large ones do not hold up the event loop."""
+    async def mask_drafts(self, drafts: Sequence[Draft], masked: JsonValue = None) -> Sequence[Draft]:
+        """Return the drafts with secrets masked; large ones do not hold up the event loop.
+
+        `masked` is the output of a call in which they were masked before.
+        """
         ...
 
     async def mask_body(self, data: JsonObject) -> JsonObject:
@@ -172,9 +177,12 @@ class SessionWriter:
         if drafts:
             self.add_masked(self._scribe(drafts))
 
-    async def mask(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts for `add_masked`; secrets in large ones are looked for in a thread."""
-        return await self._scribe.mask_drafts(drafts) if drafts else drafts
+    async def mask(self, drafts: Sequence[Draft], masked: JsonValue = None) -> Sequence[Draft]:
+        """Return drafts for `add_masked`; secrets in large ones are looked for in a thread.
+
+        `masked` is the output of a call in which they were masked before.
+        """
+        return await self._scribe.mask_drafts(drafts, masked) if drafts else drafts
 
     def add_masked(self, drafts: Sequence[Draft]) -> None:
         """Draft records that `mask` returned."""

@@ -19,10 +19,10 @@ from benchmarks.goals import Numbers
 from benchmarks.measure import FULL as FULL_EFFORT
 from benchmarks.measure import QUICK as QUICK_EFFORT
 from benchmarks.measure import Effort, start_up
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.ledger import BuilderQuery, Runtime
 from windlass.ledger.index import catch_up
 from windlass.ports.recorded import NumberedRow
+from windlass.sqlite.recorded import RecordedStore
 
 ROUNDS: Final = 5
 LONG_ROUNDS: Final = 2

@@ -16,11 +16,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
-from windlass.adapters.journals.sql.listing import RunColumns, new_run
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.inbox import NewRun
 from windlass.ports.listing import RunFilter, RunOrder, RunSort
+from windlass.sql.integrity import RUN_COLUMNS, STORE, StoreKey
+from windlass.sql.listing import RunColumns, new_run
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.times import stamp_of
 from windlass_protocol import JsonObject, RunStatus
 

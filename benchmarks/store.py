@@ -26,11 +26,11 @@ from unittest.mock import patch
 import apsw
 
 from benchmarks.peers.task import page_text
-from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite import writer as sqlite_writer
-from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.journal import Batch
+from windlass.sql.statements import SqlConnection
+from windlass.sqlite import writer as sqlite_writer
+from windlass.sqlite.schema import PAGE_BYTES, Durability
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject
 

@@ -90,10 +90,10 @@ OFFERED: Final = {
 REACHED: Final = {
     "windlass": (
         "windlass.catalog.agent_sessions.AgentSessions",
-        "windlass.runtime.sessions.RuntimeSessions",
-        "windlass.engine.spend_limits.LimitUse",
-        "windlass.engine.spend_limits.SpendLimits",
-        "windlass.runtime.packages.EffectivePackage",
+        "windlass.catalog.runtime_sessions.RuntimeSessions",
+        "windlass.engine.spending.spend_limits.LimitUse",
+        "windlass.engine.spending.spend_limits.SpendLimits",
+        "windlass.runtime.starts.packages.EffectivePackage",
         "windlass.schedules.Schedules",
     ),
     "windlass.tools": (

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.commands import run_here
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.agent.loading import load, load_agents
 from windlass.ledger import Builder, Goal
+from windlass.loading import load, load_agents
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_cli.commands.builder import sparkline
 

@@ -20,14 +20,14 @@ from tests.fleet.test_postgres import story
 
 from tools.postgres import Postgres
 from windlass import Corrupt, Rejected
-from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepare
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.documents import Document
 from windlass.ports.journal import Batch, Standing
 from windlass.ports.listing import RefusedStart
 from windlass.postgres import copying
 from windlass.postgres.copying import copy_store
 from windlass.postgres.store import PostgresStore
+from windlass.sqlite.schema import MIGRATIONS, connect, prepare
+from windlass.sqlite.store import SqliteStore
 from windlass_protocol import ErrorCode, ErrorKind, RetryClass
 
 ROOT: Final = Path(__file__).parents[2]

@@ -72,7 +72,7 @@ def test_costs_are_split_by_what_is_asked_for(capsys: pytest.CaptureFixture[str]
     three = ["3", "9000", "0.5", "900", str(3 * RUN / 1e6)]
     assert rows(capsys, "--by", "user") == [["user", *header], ["ann", *two], ["bob", *one]]
     assert rows(capsys, "--by", "agent") == [["agent", *header], ["clerk", *two], ["other", *one]]
-    assert rows(capsys, "--by", "model") == [["model", *header], ["scripted", *three]]
+    assert rows(capsys, "--by", "model") == [["model", *header], ["scripted/scripted", *three]]
     assert [row[1:] for row in rows(capsys, "--by", "version")] == [header, two, one]
     assert rows(capsys, "--by", "day")[1][1:] == three
     assert rows(capsys, "--by", "user", "--agent", "other")[1:] == [["ann", *one]]
@@ -149,7 +149,10 @@ def test_a_time_before_all_times_is_none(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_run_shows_where_its_money_went(run_ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_here(capsys, "--store", "app.db", "runs", "show", run_ids[0])
     lines = ran.out.splitlines()
-    assert f"model scripted: 3,000/300 tokens, 50% of the input from the cache, ${RUN / 1e6:.4f}" in lines
+    assert (
+        f"model scripted/scripted: 3,000/300 tokens, 50% of the input from the cache, ${RUN / 1e6:.4f}"
+        in lines
+    )
     assert "results of look: about 200 tokens, 300 in prompts, $0.0165" in lines
 
 

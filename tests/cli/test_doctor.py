@@ -10,10 +10,10 @@ from typing import Final
 import pytest
 from tests.cli.commands import run_here
 
-from windlass.adapters.journals.sql.integrity import INDEX, StoreKey
-from windlass.adapters.journals.sql.integrity import STORE as STORE_ROW
-from windlass.adapters.journals.sqlite.schema import connect
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sql.integrity import INDEX, StoreKey
+from windlass.sql.integrity import STORE as STORE_ROW
+from windlass.sqlite.schema import connect
+from windlass.sqlite.store import SqliteStore
 
 STORE: Final = Path("windlass-data/local.db")
 

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.commands import Typed, run_here
 
 from windlass import Agent, AgentRuntime, Rejected
-from windlass.agent.loading import load_agents
 from windlass.demo import agent as demo
+from windlass.loading import load_agents
 from windlass.testing import ScriptedModel, say
 from windlass_cli.output import show_table, standard_terminal
 from windlass_server import Tenants
@@ -538,8 +538,8 @@ def test_a_run_is_undone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 AWAY = """
 from windlass import Agent
-from windlass.testing import ScriptedModel, fail
 from windlass.errors import Unavailable
+from windlass.testing import ScriptedModel, fail
 from windlass_protocol import ErrorKind, RetryClass
 
 facts = {"kind": ErrorKind.PROVIDER_FAILURE, "retry": RetryClass.RETRYABLE}

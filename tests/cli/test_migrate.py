@@ -10,9 +10,9 @@ from tests.cli.commands import run_here
 
 from tools.postgres import Postgres
 from windlass import Unavailable
-from windlass.adapters.journals.sqlite import schema as sqlite_versions
-from windlass.adapters.journals.sqlite.schema import MIGRATIONS, back_up, connect, prepare, version_of
 from windlass.postgres import schema as postgres_schema
+from windlass.sqlite import schema as sqlite_versions
+from windlass.sqlite.schema import MIGRATIONS, back_up, connect, prepare, version_of
 
 NEWEST = len(MIGRATIONS)
 

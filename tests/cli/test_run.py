@@ -49,6 +49,20 @@ def test_a_waiting_run_ends_with_code_3_and_says_how_to_resume(
     assert "windlass runs resume" in ran.err
 
 
+def test_a_run_says_whether_its_calls_are_batched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "from windlass import Agent\nfrom windlass.testing import ScriptedModel, say\n"
+        'agent = Agent("a", model=ScriptedModel(lambda _: say("At once.")), batch="within 24h")\n'
+    )
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    ran = run_here(capsys, "--agents", "app.py:agent", "run", "--no-batch", "--json", "hello")
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    (started,) = [line for line in lines if line["type"] == "run.started"]
+    assert (ran.code, started["data"]["batch"]) == (0, "off")
+    ran = run_here(capsys, "run", "--batch", "hello")
+    assert (ran.code, "has no batches" in ran.err) == (2, True)
+
+
 def test_an_unknown_model_ends_with_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = 'from windlass import Agent\nagent = Agent("a", model="nobody/none")\n'
     (tmp_path / "app.py").write_text(text, encoding="utf-8")

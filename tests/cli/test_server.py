@@ -50,6 +50,11 @@ def test_a_run_on_a_server_needs_no_local_agents_and_no_store(tmp_path: Path, ca
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_start_on_a_server_asks_for_batches(capsys: Capture) -> None:
+    ran = run_here(capsys, "run", "--batch", "weather")
+    assert (ran.code, "has no batches" in ran.err) == (2, True)
+
+
 def test_the_store_and_the_server_show_the_same(
     data: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,8 @@ from tests.code_mode.test_programs import coder, failure_of, output_of, pay, req
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, Budget, tool
-from windlass.code_mode import MontyInterpreter
+from windlass.code_mode import MontyInterpreter, programs
 from windlass.code_mode.monty_helper import Plain, TooLarge
-from windlass.engine import programs
 from windlass.limits import (
     ARGUMENT_VALUES_MAX,
     PROGRAM_ARGUMENTS_BYTES_MAX,

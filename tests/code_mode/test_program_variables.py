@@ -149,7 +149,7 @@ def test_the_model_is_told_if_the_interpreter_was_replaced_and_variables_cannot_
 def test_as_many_programs_are_run_again_as_the_limit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr("windlass.engine.programs.PROGRAM_REBUILT_MAX", most)
+    monkeypatch.setattr("windlass.code_mode.programs.PROGRAM_REBUILT_MAX", most)
     made = [*(MontyInterpreter() for _ in range(4)), OtherRelease()]
     last = restarted(tmp_path, *made)[-1]
     assert ("are lost" in str(last)) == (most < 3), "three programs ended with variables"

@@ -15,8 +15,8 @@ from tests.runtime.runtime_rig import play, until
 from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.dynamic import DynamicContext, dynamic
-from windlass.engine import programs
-from windlass.engine.call_judge import CallJudge
+from windlass.code_mode import programs
+from windlass.engine.tool_calls.call_judge import CallJudge
 from windlass.errors import Rejected
 from windlass.limits import (
     PROGRAM_PRINTED_CHARS_MAX,
@@ -224,7 +224,7 @@ def test_a_program_that_goes_another_way_fails_clearly(
 
     request_id = play(ask(coder("import time\nawait pay(int(time.time()))")))
     monkeypatch.setattr("windlass.code_mode.monty.MontyInterpreter.version", "monty/9")
-    monkeypatch.setattr("windlass.engine.programs.datetime", _Later)
+    monkeypatch.setattr("windlass.code_mode.programs.datetime", _Later)
     code, message = play(answer(coder("x"), request_id))
     assert code == "diverged"
     assert "call 0 was of pay" in message

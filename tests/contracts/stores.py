@@ -9,12 +9,12 @@ import psycopg
 
 from tools.postgres import CLEAN, Postgres
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.inbox import NewRun
 from windlass.ports.journal import Appended, Batch, Claim, Standing
 from windlass.ports.purses import PurseStore
 from windlass.ports.store import ContentStore, Store
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject

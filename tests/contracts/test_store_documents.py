@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.contracts.stores import AnyStore, Play
 
-from windlass.adapters.journals.sqlite.schema import connect
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict, Corrupt, Rejected
 from windlass.limits import DOCUMENT_BYTES_MAX
 from windlass.ports.documents import Document
+from windlass.sqlite.schema import connect
+from windlass.sqlite.store import SqliteStore
 
 FIRST = Document("schedule", "nightly", 1, {"cron": "0 3 * * *", "ü": [1, None, "é\u2028"]}, 5_000)
 

@@ -16,11 +16,11 @@ from tests.contracts.stores import NOW_MS, AnyStore, PostgresStores, draft
 from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.ports.inbox import Posted
 from windlass.ports.journal import Appended, Batch, Claim, Standing
 from windlass.postgres.store import PostgresStore
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.loop.subagents import START
 
 T = TypeVar("T")

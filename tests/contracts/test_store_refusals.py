@@ -17,11 +17,11 @@ from tests.contracts.stores import (
     post,
 )
 
-from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepare
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Unavailable
 from windlass.ports.journal import Batch, Standing
 from windlass.ports.listing import RefusedStart
+from windlass.sqlite.schema import MIGRATIONS, connect, prepare
+from windlass.sqlite.store import SqliteStore
 from windlass_protocol import (
     ErrorCode,
     ErrorKind,

@@ -15,10 +15,10 @@ from tests.contracts.test_store_catalog import AT, PARENT, begin, body, end, fac
 from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.archive import SessionCopy, StoredAppend
 from windlass.ports.journal import Batch, Claim
 from windlass.ports.listing import SessionFilter, SessionOrder
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import START
 from windlass_harness.record import Post, Record

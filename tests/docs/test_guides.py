@@ -11,10 +11,10 @@ from tests.golden.journal import JOURNALS, read
 from tools.files import ROOT
 from windlass import Agent, AgentRuntime, Budget, Event, HookCall, RunHandle, RunResult
 from windlass.agent.hooks import POINTS, HookOptions
+from windlass.catalog.runtime_sessions import RuntimeSessions
 from windlass.ledger import Runtime
 from windlass.parts import CallFacts, EventFilter, Rules
 from windlass.runtime.options import RunOptions, RuntimeOptions
-from windlass.runtime.sessions import RuntimeSessions
 from windlass.schedules import Schedules
 from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import EVENT_DATA, FilePart, ImagePart, PolicyDecision, RunStatus, TextPart

@@ -10,11 +10,12 @@ import griffe
 import pytest
 
 from tools import docs_site as site
-from windlass.runtime.sessions import RuntimeSessions
+from windlass.catalog.runtime_sessions import RuntimeSessions
 from windlass_protocol.generated import MODULE_OF
 
 ADAPTERS = (
     "windlass.adapters.",
+    "windlass.sqlite.",
     "windlass.feed.",
     "windlass.postgres.",
     "windlass.storage.",
@@ -110,7 +111,7 @@ def test_every_name_and_method_is_in_the_reference_with_its_documentation(
 
 
 def test_the_reference_of_a_class_has_the_members_that_it_inherits(sources: griffe.GriffeLoader) -> None:
-    shown = {name for name, _ in members(entry(sources, "windlass.runtime.sessions.RuntimeSessions"))}
+    shown = {name for name, _ in members(entry(sources, "windlass.catalog.runtime_sessions.RuntimeSessions"))}
     offered = {name for name in dir(RuntimeSessions) if not name.startswith("_")}
     assert offered > {name for name in vars(RuntimeSessions) if not name.startswith("_")}
     assert offered <= shown

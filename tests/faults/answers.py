@@ -25,7 +25,7 @@ from tests.faults.rig import Trace, read_trace
 from tools.postgres import running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.agent.policy import RulesPolicy
-from windlass.engine.inbox import ANSWER
+from windlass.engine.driving.inbox import ANSWER
 from windlass.errors import Conflict
 from windlass.ports.inbox import Posted
 from windlass.testing import ScriptedModel, by_history, call, say

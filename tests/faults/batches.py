@@ -12,7 +12,7 @@ import anthropic
 import openai
 
 from windlass import Agent, AgentRuntime
-from windlass.engine import batches
+from windlass.engine.spending import batches
 from windlass.models import AnthropicProvider, OpenAICompatProvider
 from windlass.ports.model import LLMProvider
 
@@ -24,7 +24,7 @@ PRICES: Final = {"gpt-4o": "openai", "claude-sonnet-4-5": "anthropic"}
 
 def hurry() -> None:
     """Make the pauses of batches short."""
-    batches.GATHER_S, batches.CREATE_S = 0.3, 1.0
+    batches.GATHER_S = 0.3
     batches.POLL_MS, batches.LEASE_MS, batches.REMIND_MS = 100, LEASE_MS, 100
 
 

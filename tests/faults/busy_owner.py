@@ -10,7 +10,8 @@ from typing import Final
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals import rules
-from windlass.engine import clocks, engine
+from windlass.engine import clocks
+from windlass.engine.driving import engine
 from windlass.testing import ScriptedModel, by_history, call, say
 
 LEASE_MS: Final = 3_600_000

@@ -22,10 +22,6 @@ from tests.faults.disk import put_files
 from tests.faults.forks import fork, wait
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite import writer as sqlite_writer
-from windlass.adapters.journals.sqlite.audit import problems_of
-from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Corrupt, Rejected
 from windlass.ports.journal import Batch, Claim
 from windlass.ports.listing import (
@@ -36,6 +32,10 @@ from windlass.ports.listing import (
     SessionFilter,
     SessionInfo,
 )
+from windlass.sqlite import writer as sqlite_writer
+from windlass.sqlite.audit import problems_of
+from windlass.sqlite.schema import PAGE_BYTES, Durability
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_protocol import ContentRef, ErrorCode, ErrorKind, RetryClass
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self, cast
 
 import apsw
 
-from windlass.adapters.journals.sql.statements import Cursor, Row, SqlConnection, Value
+from windlass.sql.statements import Cursor, Row, SqlConnection, Value
 
 SECTOR_BYTES: Final = 512
 Fate = Literal["kept", "dropped", "torn", "garbage"]

@@ -12,13 +12,13 @@ from unittest.mock import patch
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 from tests.faults.disk import Disk, Happening, Mark, Platter, Sync, Write, get_files, put_files
 
-from windlass.adapters.journals.sqlite import marks
-from windlass.adapters.journals.sqlite import writer as sqlite_writer
-from windlass.adapters.journals.sqlite.marks import SLOT_BYTES, StoreMarks, StoreState
-from windlass.adapters.journals.sqlite.schema import Durability
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError
 from windlass.limits import OWNER_LEASE_MS
+from windlass.sqlite import marks
+from windlass.sqlite import writer as sqlite_writer
+from windlass.sqlite.marks import SLOT_BYTES, StoreMarks, StoreState
+from windlass.sqlite.schema import Durability
+from windlass.sqlite.store import SqliteStore
 
 APPENDS: Final = 40
 GENERATIONS: Final = 4

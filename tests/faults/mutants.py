@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from windlass.adapters.journals.sql import writes as sql_writes
+from windlass.sql import writes as sql_writes
 from windlass_harness.loop import advance
 from windlass_protocol import EffectClass
 

@@ -16,12 +16,9 @@ from tests.faults.mutants import mutated
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
-from windlass.adapters.journals.sqlite.schema import Durability, connect
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent.policy import allow_start
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.ports.interpreter import Interpreter
@@ -31,6 +28,9 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.wakes import Wakes
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.registry import Registry, RuntimePorts, register_agent
+from windlass.sql.statements import Cursor, SqlConnection, Value
+from windlass.sqlite.schema import Durability, connect
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, call, say
 from windlass.testing.stores import FullStore
 from windlass_harness.record import Record

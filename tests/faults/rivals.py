@@ -13,9 +13,9 @@ from tests.faults.kills import CHOICES, SIX_STEPS, Outcome, Trial, scratch
 from tests.faults.rig import WAIT_S, Life, Plot, Trace, live, make_agent, read_back, read_trace, runtime_on
 from tests.faults.verdict import judge
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Failpoints
 
 RUN: Final = Plot("s1", "r1", ("look", "pay", "note+send"))

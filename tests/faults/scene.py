@@ -11,9 +11,9 @@ from tests.faults.rig import runtime_on
 
 from windlass import Agent, AgentRuntime, LLMProvider
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.journal import Appended, Batch
 from windlass.ports.machine import Machine
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import FakeClock, run_in_fake_time, seeded_random, sequential_ids
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass.tools import Tool

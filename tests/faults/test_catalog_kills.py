@@ -14,7 +14,7 @@ from tests.golden.journal import hashes
 from tests.runtime.catalog.rig import agent, opened
 from tests.runtime.catalog.test_archive import catalogue
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import call, say
 from windlass.testing.stores import Failpoints, FailpointStore
 from windlass_harness.record import Record

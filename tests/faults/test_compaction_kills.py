@@ -12,9 +12,9 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import records_of
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walker
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer
 from windlass.testing.stores import WrappedStore
 

@@ -20,7 +20,8 @@ from tests.story import play
 from tools.postgres import Postgres, running_postgres
 from windlass import AgentRuntime
 from windlass.adapters.journals import rules
-from windlass.engine import clocks, engine
+from windlass.engine import clocks
+from windlass.engine.driving import engine
 from windlass.errors import Conflict
 from windlass.postgres import link, writer
 from windlass.postgres.store import PostgresStore

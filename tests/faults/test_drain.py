@@ -10,7 +10,7 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 from windlass import AgentRuntime, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import unavailable
-from windlass.engine.writer import DELAY_S_MAX
+from windlass.engine.writing.writer import DELAY_S_MAX
 from windlass.limits import DRAIN_S_MAX, OWNER_LEASE_MS
 from windlass.ports.journal import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, call, say

@@ -12,10 +12,10 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 from windlass import Ambiguous, Rejected, RunStatus, ToolContext, Unavailable, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import store_stopped
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.engine.writer import ATTEMPTS_MAX, DELAY_S_MAX
+from windlass.engine.writing.writer import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.journal import Appended, Batch
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass_harness.loop.events import Draft

@@ -10,8 +10,8 @@ import pytest
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Store
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Failpoints, FailpointStore
 from windlass.testing.stores import WrappedStore
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, JsonValue, field_validator
 from tests.faults.scene import Scene, agent_of
 
 from windlass import Agent, AgentRuntime, Budget, LLMUsage, hook, tool
-from windlass.engine.approval import approval_prompt
-from windlass.engine.driver import Driver
-from windlass.engine.drives import BUG_ATTEMPTS_MAX
+from windlass.engine.driving.driver import Driver
+from windlass.engine.driving.drives import BUG_ATTEMPTS_MAX
+from windlass.engine.tool_calls.approval import approval_prompt
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, WAIT_MS_MAX
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMStreamChunk

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import LLMMessage, LLMStreamChunk, LLMUsage, ToolCall, ToolCallDelta, Unavailable, tool
-from windlass.engine import model_call as answers
+from windlass.engine.model_calls import model_call as answers
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
 from windlass.ports.clock import Clock
 from windlass.testing import Answer, ScriptedModel, fail, say

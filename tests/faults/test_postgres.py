@@ -17,7 +17,6 @@ from tests.story import play
 
 from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
-from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.journal import Appended, Batch, Claim
 from windlass.ports.listing import RunFilter
@@ -31,6 +30,7 @@ from windlass.postgres.schema import migrate_tables
 from windlass.postgres.store import PostgresStore
 from windlass.postgres.writes import LeaseOwners, PostgresTransaction
 from windlass.runtime.opening import open_store
+from windlass.sql.integrity import RUN_COLUMNS
 
 STARTUP = 4
 NEWEST = len(postgres_schema.MIGRATIONS)

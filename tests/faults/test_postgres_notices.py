@@ -18,7 +18,7 @@ from tests.server.crowd import raise_limit
 
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
-from windlass.engine import engine
+from windlass.engine.driving import engine
 from windlass.ports.inbox import InboxNotice
 from windlass.postgres import notifier as postgres_notifier
 from windlass.postgres.store import PostgresStore
@@ -32,8 +32,8 @@ PGBOUNCER: Final = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.d
 ANSWER: Final = """
 import asyncio, os, signal, sys
 from windlass import AgentRuntime
+from windlass.engine.driving import engine
 from windlass.postgres.notifier import Notifier
-from windlass.engine import engine
 
 address, run_id, way = sys.argv[1:]
 if way == "killed":

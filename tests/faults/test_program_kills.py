@@ -17,9 +17,9 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
 
 from windlass import Agent, Approval, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.code_mode.monty import MontyInterpreter
 from windlass.runtime.handle import RunHandle
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX

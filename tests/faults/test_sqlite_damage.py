@@ -15,10 +15,10 @@ from tests.depth import DEEP, some_of
 from tests.faults.damage import fill, sight_of, wrong_reads
 from tests.story import play
 
-from windlass.adapters.journals.sqlite.schema import PAGE_BYTES
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Corrupt, Rejected
 from windlass.ports.journal import Batch, Standing
+from windlass.sqlite.schema import PAGE_BYTES
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.loop.events import Draft
 from windlass_protocol import ContentRef
 

@@ -17,16 +17,16 @@ from tests.faults.lossy import APPENDS, crashes, generations, recorded
 from tests.story import play
 
 from windlass import Agent, AgentRuntime
-from windlass.adapters.journals.sqlite import writer as sqlite_writer
-from windlass.adapters.journals.sqlite.marks import StoreState
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
-from windlass.adapters.journals.sqlite.schema import Durability
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
 from windlass.adapters.system import SystemClock
 from windlass.errors import Ambiguous, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.ports.recorded import NumberedRow
+from windlass.sqlite import writer as sqlite_writer
+from windlass.sqlite.marks import StoreState
+from windlass.sqlite.recorded import RecordedStore
+from windlass.sqlite.schema import Durability
+from windlass.sqlite.store import SqliteStore
+from windlass.sqlite.transaction import SqliteTransaction
 from windlass.testing import ScriptedModel
 from windlass_protocol import (
     ContentRef,

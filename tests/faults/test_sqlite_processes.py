@@ -12,19 +12,19 @@ import pytest
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 from tests.story import play
 
-from windlass.adapters.journals.sqlite import transaction as sqlite_owners
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.journal import Standing
+from windlass.sqlite import transaction as sqlite_owners
+from windlass.sqlite.store import SqliteStore
 
 ROOT: Final = Path(__file__).parents[2]
 WORKER: Final = """
 import asyncio, sys
 from tests.contracts.stores import NOW_MS, claim, write
 from windlass.errors import Conflict
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.journal import Standing
+from windlass.sqlite.store import SqliteStore
 
 async def main(path, name, count):
     store = await SqliteStore.open(path)

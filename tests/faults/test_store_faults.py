@@ -15,14 +15,14 @@ from tests.faults.verdict import Violation, judge
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
-from windlass.engine.writer import SessionWriter
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.clock import Clock
 from windlass.ports.feed import CursorExpired
 from windlass.ports.journal import Appended, Batch
 from windlass.ports.machine import Machine
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Failpoints, FaultRates, FaultyStore, seeded_random
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
 
 from windlass import Agent, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 
 WAIT_S: Final = 300.0

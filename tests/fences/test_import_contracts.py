@@ -114,9 +114,9 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "ports/planted.py",
-            "import windlass.engine.driver",
+            "import windlass.engine.driving.driver",
             "Inside the runtime",
-            "windlass.ports.planted -> windlass.engine.driver",
+            "windlass.ports.planted -> windlass.engine.driving.driver",
         ),
         ("limits.py", "import windlass.ports", "Inside the runtime", "windlass.limits -> windlass.ports"),
         (
@@ -133,21 +133,21 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "adapters/journals/planted.py",
-            "import windlass.engine.writer",
+            "import windlass.engine.writing.writer",
             "Inside the runtime",
-            "windlass.adapters.journals.planted -> windlass.engine.writer",
+            "windlass.adapters.journals.planted -> windlass.engine.writing.writer",
         ),
         (
             "tools/planted.py",
-            "import windlass.engine.approval",
+            "import windlass.engine.tool_calls.approval",
             "Inside the runtime",
-            "windlass.tools.planted -> windlass.engine.approval",
+            "windlass.tools.planted -> windlass.engine.tool_calls.approval",
         ),
         (
-            "catalog/planted.py",
-            "import windlass.runtime.registry",
+            "runtime/planted.py",
+            "import windlass.catalog.sessions",
             "Inside the runtime",
-            "windlass.catalog.planted -> windlass.runtime.registry",
+            "windlass.runtime.planted -> windlass.catalog.sessions",
         ),
         (
             "mcp/planted.py",
@@ -169,9 +169,9 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "postgres/planted.py",
-            "import windlass.adapters.journals.sqlite.files",
+            "import windlass.sqlite.files",
             "Stores do not know each other",
-            "windlass.postgres.planted -> windlass.adapters.journals.sqlite.files",
+            "windlass.postgres.planted -> windlass.sqlite.files",
         ),
         ("planted.py", "", "Inside the runtime", "windlass.planted"),
     ],

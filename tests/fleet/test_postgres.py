@@ -15,15 +15,6 @@ from tests.contracts.test_store_catalog import ask_bob, begin, fact, names
 
 from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime
-from windlass.adapters.journals.sql.integrity import (
-    APPEND_COLUMNS,
-    CONSUMED_COLUMNS,
-    INDEX,
-    SESSION_COLUMNS,
-)
-from windlass.adapters.journals.sql.statements import Cursor, Value
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.archive import SessionCopy
 from windlass.ports.documents import Document
 from windlass.ports.inbox import NewRun
@@ -49,6 +40,15 @@ from windlass.postgres.link import (
 )
 from windlass.postgres.schema import MIGRATIONS, migrate_tables
 from windlass.postgres.store import PostgresStore
+from windlass.sql.integrity import (
+    APPEND_COLUMNS,
+    CONSUMED_COLUMNS,
+    INDEX,
+    SESSION_COLUMNS,
+)
+from windlass.sql.statements import Cursor, Value
+from windlass.sqlite import schema as sqlite_schema
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import START

@@ -8,10 +8,10 @@ import pytest
 from tests.ledger.rig import BETTER, GOAL, builder, clerk, opened
 
 from windlass import Conflict, Denied
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.ledger import ProposalStatus
 from windlass.ledger.hosted import PortStore
 from windlass.ports.recorded import NumberedRow, RunStore
+from windlass.sqlite.recorded import RecordedStore
 
 
 def before_the_next(type_: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:

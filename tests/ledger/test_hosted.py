@@ -11,10 +11,10 @@ import pytest
 from tests.ledger.samples import GOAL, decide, record
 
 from windlass import Agent, AgentRuntime
-from windlass.adapters.journals.sqlite.recorded import take_in_left
 from windlass.ledger import BuilderQuery, RecordingError, RunStatus, Runtime
 from windlass.ledger.spool import FileLocation
 from windlass.ports.recorded import NumberedRow
+from windlass.sqlite.recorded import take_in_left
 from windlass.testing import ScriptedModel, say
 
 WHERE = ["memory", "file"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.ledger.samples import GOAL, child, decide, record
 
-from windlass.adapters.journals.sqlite.spool import Spool
 from windlass.ledger import BuilderQuery, Run, RunStatus, Runtime, query
+from windlass.sqlite.spool import Spool
 
 CALLS = """
 import os, signal, sys

@@ -12,15 +12,15 @@ import pytest
 from tests.ledger.samples import GOAL, decide, record
 from tests.permissions import open_folder, read_only
 
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite import spool
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.errors import AgentError, Conflict, Rejected, Unavailable
 from windlass.ledger import BuilderQuery, RecordingError, RunStatus, Runtime
 from windlass.ledger import index as finishing
 from windlass.ledger.reading import Session
 from windlass.ledger.spool import BATCH_RECORDS
 from windlass.ports.recorded import NumberedRow, RunStore
+from windlass.sqlite import schema as sqlite_schema
+from windlass.sqlite import spool
+from windlass.sqlite.recorded import RecordedStore
 
 
 def full_disk(*_: object) -> int:

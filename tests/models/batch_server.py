@@ -52,6 +52,7 @@ class BatchServer:
         self.url = ""
         self.files: dict[str, bytes] = {}
         self.batches: list[SentBatch] = []
+        self.cancelled: list[str] = []
         self.asked: list[str] = []
         """Each request: its method and path."""
         self.faults: dict[str, list[Fault]] = {}
@@ -190,6 +191,9 @@ class _Handler(BaseHTTPRequestHandler):
                 page = batches[: state.page]
                 more = len(page) < len(batches)
                 return {"object": "list", "data": [_openai_batch(batch) for batch in page], "has_more": more}
+            case ["POST", "v1", "batches", batch_id, "cancel"]:
+                state.cancelled.append(batch_id)
+                return _openai_batch(state.batch(batch_id))
             case ["GET", "v1", "batches", batch_id]:
                 state.reach("while waiting")
                 batch = state.batch(batch_id)
@@ -220,6 +224,9 @@ class _Handler(BaseHTTPRequestHandler):
                     "first_id": page[0].batch_id if page else None,
                     "last_id": page[-1].batch_id if page else None,
                 }
+            case ["POST", "v1", "messages", "batches", batch_id, "cancel"]:
+                state.cancelled.append(batch_id)
+                return self._anthropic_batch(state.batch(batch_id))
             case ["GET", "v1", "messages", "batches", batch_id]:
                 state.reach("while waiting")
                 batch = state.batch(batch_id)

@@ -29,7 +29,7 @@ from tests.models.wire import (
     serving,
 )
 
-from windlass.engine.model_call import usage_part
+from windlass.engine.model_calls.model_call import usage_part
 from windlass.errors import Rejected
 from windlass.models import BedrockProvider, ModelSettings
 from windlass.models.transport import ServedModel
@@ -390,7 +390,10 @@ def test_the_counts_that_are_recorded_are_priced(own: OwnPrices, tokens: tuple[f
         (5, "prices must be prices by the names of models, found int"),
         ({"": 0}, "prices must be prices by the names of models, such as gpt-4o"),
         ({"m": 5}, "prices: m must be 0, dollars per million tokens"),
-        ({"m": -1}, "prices: m must be 0"),
+        ({"m": -1}, "prices: m must be 0, dollars per million .*; found -1"),
+        ({"m": 2.5}, "prices: m must be 0, dollars per million .*; found 2.5"),
+        ({"m": {"in": 1}}, "has no price in; it takes input, .*; did you mean input\\?"),
+        ({"m": {"out": 1}}, "has no price out; it takes input, .*; did you mean output\\?"),
         ({"m": True}, "prices: m must be 0"),
         ({"m": {"input": 1}}, "input and output are required"),
         ({"m": {"input": 1, "output": "x"}}, "output must be a price in US dollars"),

@@ -13,7 +13,7 @@ from tests.faults.batches import hurry, model_of
 from tests.models.batch_server import OPENAI_USAGE, BatchServer, serving_batches
 
 from windlass import Agent, AgentRuntime, Budget, Rejected, tool
-from windlass.engine import batches
+from windlass.engine.spending import batches
 from windlass.models import (
     AnthropicProvider,
     ModelSettings,
@@ -39,7 +39,7 @@ AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Generator[BatchServer]:
-    for name in ("GATHER_S", "POLL_MS", "LEASE_MS", "REMIND_MS", "CREATE_S"):
+    for name in ("GATHER_S", "POLL_MS", "LEASE_MS", "REMIND_MS"):
         monkeypatch.setattr(batches, name, getattr(batches, name))
     hurry()
     with serving_batches() as server:
@@ -119,6 +119,42 @@ def test_a_lost_answer_to_the_creation_is_found_again(server: BatchServer, api: 
         told = await ends(judge(server, api), "one", "two")
         assert {status for status, _ in told.values()} == {"completed"}
         assert server.sent == ["one", "two"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_a_batch_that_is_created_after_its_lease_is_cancelled(server: BatchServer, api: str) -> None:
+    async def story() -> None:
+        server.hold = "before create"
+        agent = judge(server, api)
+        async with opened(agent) as runtime:
+            handle = await runtime.start_run(agent, "Say one", run_id="r1")
+            await asyncio.to_thread(server.held.wait, 60)
+            # Nothing was created within the lease, so the call is offered again.
+            result = await handle.wait()
+            assert (result.output, [batch.batch_id for batch in server.batches]) == ("one", ["batch_0"])
+            server.is_answering = False
+            server.go.set()
+            await asyncio.to_thread(server.wait_for_batches, 2)
+            clock = runtime.core.ports.machine.clock
+            while not server.cancelled:
+                await clock.sleep(0.01)
+            assert server.cancelled == ["batch_1"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_a_batch_whose_answer_is_late_is_found_and_goes_on(server: BatchServer, api: str) -> None:
+    async def story() -> None:
+        server.hold = "after create"
+        agent = judge(server, api)
+        async with opened(agent) as runtime:
+            handle = await runtime.start_run(agent, "Say one", run_id="r1")
+            assert (await handle.wait()).output == "one"
+            server.go.set()
+        assert (server.sent, server.cancelled) == (["one"], [])
 
     asyncio.run(story())
 
@@ -259,6 +295,26 @@ def test_a_run_that_continues_a_failed_one_is_answered_in_batches_too(server: Ba
             again = await handle.retry()
             assert (await again.wait()).status is RunStatus.FAILED
         assert server.sent == ["refused", "refused"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", ["start", "fan_out"])
+def test_a_start_says_no_to_the_batches_of_its_agent(server: BatchServer, how: str) -> None:
+    async def story() -> None:
+        asked: list[object] = []
+        model = ScriptedModel(lambda messages: asked.append(messages) or say("at once"))
+        agent = Agent("judge", model=model, batch="within 24h")
+        async with AgentRuntime.in_memory([agent], rules=QUICK) as runtime:
+            if how == "start":
+                handle = await runtime.start_run(agent, "Say one", run_id="r1", batch="off")
+            else:
+                await runtime.fan_out({"r1": (agent, "Say one")}, job_id="job", batch="off")
+                handle = runtime.handle("job/r1")
+            assert (await handle.wait()).output == "at once"
+            events = {event.type: event.data for event in await _events(runtime, handle.run_id)}
+        assert (model.batches, len(asked)) == ([], 1)
+        assert events["run.started"]["batch"] == "off"
 
     asyncio.run(story())
 

@@ -16,17 +16,15 @@ from tests.runtime.runtime_rig import (
     until,
 )
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.agent import Agent, Output
 from windlass.agent.package import fingerprint, package_json
 from windlass.agent.policy import RulesPolicy, allow_start
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.errors import Rejected, Unavailable
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider
 from windlass.refusals import invalid_package
-from windlass.runtime.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.options import RuntimeOptions
@@ -37,6 +35,8 @@ from windlass.runtime.registry import (
     RuntimePorts,
     register_agent,
 )
+from windlass.runtime.starts.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
 from windlass.tools.question import ask_question

@@ -11,12 +11,12 @@ import pytest
 from tests.faults.rig import runtime_on
 from tests.runtime.runtime_rig import play, shop
 
-from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
-from windlass.adapters.journals.sqlite.schema import connect
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Unavailable
 from windlass.ports.feed import EventStream
 from windlass.runtime.compose import AgentRuntime
+from windlass.sql.statements import Cursor, SqlConnection, Value
+from windlass.sqlite.schema import connect
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, ScriptedModel
 
 

@@ -18,7 +18,7 @@ from windlass import Agent, AgentRuntime, Event, Rejected, tool
 from windlass.agent.hooks import LIVE_EVENTS, EventHook, hook, on_event
 from windlass.agent.package import compile_package, fingerprint
 from windlass.engine import hooks as event_hooks
-from windlass.engine.writer import SessionWriter
+from windlass.engine.writing.writer import SessionWriter
 from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
 from windlass.parts import Machine, OutputSinkSpec
 from windlass.ports.host import Delivery, HookCall

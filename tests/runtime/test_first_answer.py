@@ -14,7 +14,7 @@ from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.policy import allow_start
 from windlass.catalog import SettledRequest
-from windlass.engine.inbox import ANSWER
+from windlass.engine.driving.inbox import ANSWER
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.ports.inbox import STEER, Posted

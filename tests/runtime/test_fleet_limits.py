@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from windlass.adapters.journals.rules import misconfiguration, unavailable
-from windlass.engine.provider_limits import RuntimeLimits
+from windlass.engine.spending.provider_limits import RuntimeLimits
 from windlass.errors import Rejected
 from windlass.parts import ProviderLimit, ProviderLimits
 from windlass.ports.model import ModelFault, ModelUnavailable

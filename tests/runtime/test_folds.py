@@ -25,18 +25,25 @@ from tests.harness.views.journal import Journal, at, request, sessions
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start
-from windlass.engine.folds import RUN_BYTES, SESSION_BYTES, FoldCache, JournalFolds, RunFold, SessionFold
+from windlass.engine.writing.folds import (
+    RUN_BYTES,
+    SESSION_BYTES,
+    FoldCache,
+    JournalFolds,
+    RunFold,
+    SessionFold,
+)
 from windlass.errors import Conflict
 from windlass.feed import Feed
+from windlass.ledger.decisions import DecisionFolds
 from windlass.ports.catalog import RunRow
 from windlass.ports.journal import Batch, Claim
 from windlass.ports.store import Store
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.decisions import DecisionFolds
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record

@@ -13,16 +13,17 @@ from tests.client.rig import client_of, faking, frame, reply, stream
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, Change, HookCall, hook, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent import attachments
 from windlass.agent.attachments import ESCAPES_MAX, check_parts
 from windlass.client import feed, link
-from windlass.engine import model_call, writer
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.model_calls import model_call
+from windlass.engine.writing import writer
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.limits import LIGHT_CHARS_MAX
 from windlass.playground import Playground
 from windlass.ports.journal import Batch
 from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.models import Answer
 from windlass.tools.calling import CONVERSIONS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Rejected
-from windlass.agent.loading import load_agents
+from windlass.loading import load_agents
 
 ONE = 'from windlass import Agent\nagent = Agent("{name}", model="demo/demo")\n'
 

@@ -16,7 +16,7 @@ from windlass import Agent, AgentRuntime, Budget, Rejected, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.package import compile_package
 from windlass.agent.policy import allow_start
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.driving.engine import SWEEP_S
 from windlass.feed import Feed
 from windlass.models import ModelSettings
 from windlass.ports.journal import Standing

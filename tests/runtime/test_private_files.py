@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.contracts.stores import claim
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ledger import DecisionType, Runtime
 from windlass.private_files import make_database, make_folder, open_private, tighten_database, write_private
 from windlass.sandboxes.processes import Folders
+from windlass.sqlite.store import SqliteStore
 
 
 @pytest.fixture(params=[0, 0o022, 0o777], ids=["0", "022", "777"])

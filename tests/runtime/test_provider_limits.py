@@ -13,7 +13,7 @@ from tests.runtime.test_outages import KeptStore
 from windlass import Agent, AgentRuntime, Budget, LLMUsage, Rejected
 from windlass.agent.agent import OBJECT_ROUTE
 from windlass.agent.policy import allow_start
-from windlass.engine.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX, TOKENS_PER_MINUTE_MAX
+from windlass.engine.spending.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX, TOKENS_PER_MINUTE_MAX
 from windlass.feed import Feed
 from windlass.parts import Machine, ProviderLimit, ProviderLimits, chance, new_id
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable

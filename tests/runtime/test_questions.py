@@ -13,7 +13,7 @@ from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
-from windlass.engine.inbox import ANSWER
+from windlass.engine.driving.inbox import ANSWER
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.limits import OPTIONS_MAX

@@ -18,7 +18,7 @@ from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable,
 from windlass.feed import Feed
 from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX
 from windlass.ports.host import StartPolicy
-from windlass.runtime import refused_starts
+from windlass.runtime.starts import refused_starts
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.stores import WrappedStore
 from windlass_protocol import (

@@ -1,16 +1,30 @@
 """`retry_run`: a run that continues a failed one, in the same session."""
 
 from asyncio import gather
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from pydantic import BaseModel, field_validator
 from tests.runtime.runtime_rig import play
 
-from windlass import Agent, AgentRuntime, Budget, Conflict, LLMUsage, RunHandle, ToolContext, tool
-from windlass.parts import ModelPrice
+from windlass import (
+    Agent,
+    AgentRuntime,
+    Budget,
+    Conflict,
+    Denied,
+    LLMUsage,
+    Rejected,
+    RunHandle,
+    ToolContext,
+    tool,
+)
+from windlass.parts import ModelPrice, SpendLimit
+from windlass.runtime.options import RunOptions
 from windlass.testing import ScriptedModel, call, fail, say
-from windlass_protocol import RunStatus, SourceKind, SourceRef
+from windlass_protocol import JsonObject, RunStatus, SessionCapabilities, SourceKind, SourceRef
 
 BROKEN = ValueError("the provider has a bug")
 
@@ -225,5 +239,178 @@ def test_the_run_of_a_subagent_is_not_continued_by_itself() -> None:
             (row,) = [one for one in (await runtime.sessions.runs()).items if one.run_id != "r1"]
             with pytest.raises(Conflict, match="retry the run that called it"):
                 await runtime.handle(row.run_id).retry()
+
+    play(story())
+
+
+class Trip(BaseModel):
+    """What a start wants, in place of the output of its agent."""
+
+    city: str
+    days: int
+
+    @field_validator("days")
+    @classmethod
+    def is_short(cls, days: int) -> int:
+        if days > 30:
+            raise ValueError("a trip has at most 30 days")
+        return days
+
+
+class Price(BaseModel):
+    cents: int
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Dependencies without a factory."""
+
+    name: str
+
+
+OPTIONS: Final[RunOptions] = {
+    "session_id": "s1",
+    "run_id": "r1",
+    "turn_id": "first-turn",
+    "mode": "task",
+    "capabilities": SessionCapabilities(request_input=False),
+    "budget": Budget(max_steps=9, max_cost_micros=900_000_000),
+    "batch": "off",
+    "output": Trip,
+    "context": ["It is Friday."],
+    "metadata": {"ticket": "7"},
+    "source": SourceRef(kind=SourceKind.USER, id="ann"),
+    "owner": "ann",
+    "goal_id": "travel",
+    "goal_description": "A trip is booked.",
+}
+KEPT: Final = {
+    "mode": "mode",
+    "capabilities": "capabilities",
+    "batch": "batch",
+    "metadata": "metadata",
+    "source": "source",
+    "owner": "owner",
+    "goal_id": "goalId",
+    "goal_description": "goalDescription",
+    "output": "hasOwnOutput",
+}
+"""Options that a run which continues another one has too, by their fields of `run.started`."""
+CHANGED: Final = ("session_id", "run_id", "turn_id", "budget", "context")
+"""It has the session and an id of its own, a turn of its own, what is left of the budget, and the history."""
+
+
+def test_every_option_of_a_start_is_kept_or_changed_on_purpose_by_a_retry() -> None:
+    assert {*KEPT, *CHANGED} == {*OPTIONS} == {*RunOptions.__annotations__}
+
+    @tool(mode="read")
+    async def name(ctx: ToolContext[Notes]) -> str:
+        """Return the name."""
+        return ctx.deps.name
+
+    usage = LLMUsage(10, 5)
+    answers = [
+        call("name") + say("", usage=usage),
+        fail(BROKEN),
+        call("name"),
+        say('{"city": "Oslo", "days": 99}'),
+        say('{"city": "Oslo", "days": 3}'),
+    ]
+    model = ScriptedModel([replace(answer, usage=answer.usage or usage) for answer in answers])
+    agent = Agent(
+        "desk",
+        model=model,
+        tools=[name],
+        output=Price,
+        deps=Notes,
+        batch="within 24h",
+        prices={"*": ModelPrice(1, 1)},
+    )
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            failed = await runtime.start_run(agent, "Book.", deps=Notes("first"), **OPTIONS)
+            assert (await failed.wait()).status is RunStatus.FAILED
+            with pytest.raises(Rejected, match="agent desk needs dependencies"):
+                await failed.retry()
+            again = await failed.retry(deps=Notes("second"))
+            result = await again.wait()
+            assert result.output == Trip(city="Oslo", days=3), "the type of the start checks it, too"
+            facts = {handle.run_id: await started(handle) for handle in (failed, again)}
+            first, second = facts["r1"], facts["retry:r1"]
+            for option, field in KEPT.items():
+                assert first["run.started"][field] == second["run.started"][field], option
+            assert first["output.requested"]["contract"] == second["output.requested"]["contract"]
+            assert await again.session_id() == "s1"
+            assert first["turn.started"]["turnId"] == "first-turn" != second["turn.started"]["turnId"]
+            # Each of the two calls is a step; what was set aside for the one that failed counts as spent.
+            budget = second["run.started"]["budget"]
+            assert isinstance(budget, dict)
+            assert budget["maxSteps"] == 7
+            assert isinstance(budget["maxCostMicros"], int)
+            assert budget["maxCostMicros"] < 900_000_000 - 15
+            prompt = [str(message.content) for message in model.requests[-1].messages]
+            assert sum("It is Friday." in text for text in prompt) == 1
+            assert [text for text in prompt if text in ("first", "second")] == ["first", "second"]
+            assert model.batches == []
+
+    play(story())
+
+
+async def started(handle: RunHandle[Any]) -> dict[str, JsonObject]:
+    """Return the data of the first records of a run, by their types."""
+    data: dict[str, JsonObject] = {}
+    async for event in handle.events():
+        data.setdefault(event.type, event.data or {})
+    return data
+
+
+@pytest.mark.parametrize("own", [None, Price], ids=["text", "typed"])
+def test_a_run_of_another_process_keeps_its_output_contract(tmp_path: Path, own: type[Price] | None) -> None:
+    async def story() -> None:
+        answers = [fail(BROKEN), say("It is Oslo."), say('{"city": "Oslo", "days": 3}')]
+        agent = Agent("desk", model=ScriptedModel(answers), output=own)
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            failed = await runtime.start_run(agent, "Book.", run_id="r1", output=Trip)
+            assert (await failed.wait()).status is RunStatus.FAILED
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            again = await runtime.handle("r1").retry()
+            assert (await again.wait()).structured_output == {"city": "Oslo", "days": 3}
+
+    play(story())
+
+
+def test_a_retry_has_the_output_of_its_agent_as_it_is_now(tmp_path: Path) -> None:
+    async def story() -> None:
+        model = ScriptedModel([fail(BROKEN), say('{"city": "Oslo", "days": 3}')])
+        agent = Agent("desk", model=model, output=Price)
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            await (await runtime.start_run(agent, "Book.", run_id="r1")).wait()
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[replace(agent, output=Trip)]) as runtime:
+            again = await runtime.handle("r1").retry()
+            assert (await again.wait()).structured_output == {"city": "Oslo", "days": 3}
+
+    play(story())
+
+
+def test_a_retry_has_the_prices_of_today_and_counts_for_limits() -> None:
+    async def story() -> None:
+        usage = LLMUsage(0, 1_000)
+        answers = [replace(call("book"), usage=usage), fail(BROKEN), say("It is booked.", usage=usage)]
+        desk = Desk(*answers)
+        agent = replace(desk.agent, prices={"*": ModelPrice(0, 1)})
+        limit = SpendLimit("people", "month", max_cost_micros=1_000_000, owner="*")
+        async with AgentRuntime.in_memory([agent], limits=[limit]) as runtime:
+            failed = await runtime.start_run(agent, "Book.", run_id="r1", owner="ann")
+            assert (await failed.wait()).status is RunStatus.FAILED
+            limits = runtime.sessions.limits
+            # What was set aside for the call that failed counts as spent: an answer of 32,768 tokens.
+            await limits.set(replace(limit, max_cost_micros=1_000))
+            with pytest.raises(Denied, match=r"limit people of ann .* is used up: 33,768 of 1,000 mill"):
+                await failed.retry()
+            await limits.set(limit)
+            assert (await (await failed.retry()).wait()).output == "It is booked."
+            (use,) = await limits.uses(owner="ann")
+            assert use.state.cost_micros == 33_768 + 1_000
 
     play(story())

@@ -9,11 +9,10 @@ import pytest
 from pydantic import BaseModel, field_validator
 from tests.runtime.runtime_rig import CountingStore, model_of, play, request, shop, until
 
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent.policy import allow_start
-from windlass.engine.folds import JournalFolds
+from windlass.engine.writing.folds import JournalFolds
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.ports.feed import EventFilter
@@ -23,6 +22,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.handle import typed_result
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.runs import Runs, record_of
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.budget import Budget
 from windlass_harness.views.runs import fold_runs
@@ -687,7 +687,7 @@ def test_a_secret_is_not_in_the_inbox_either() -> None:
 def test_a_package_is_kept_once_and_looked_for_again_only_when_very_many_were_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.runtime.packages.KNOWN_PACKAGES_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.starts.packages.KNOWN_PACKAGES_MAX", 2)
 
     async def story() -> None:
         store = CountingStore()

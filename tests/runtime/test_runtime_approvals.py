@@ -13,7 +13,7 @@ from tests.runtime.runtime_rig import CountingStore, play, shop, until
 
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
-from windlass.engine.inbox import DISPATCHED
+from windlass.engine.driving.inbox import DISPATCHED
 from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.ports.catalog import SessionRow

@@ -13,7 +13,7 @@ import pytest
 import windlass
 from tools import tidy
 from windlass import parts
-from windlass.runtime.sessions import RuntimeSessions
+from windlass.catalog.runtime_sessions import RuntimeSessions
 from windlass_protocol import JsonObject
 
 PROGRAMS = {
@@ -122,12 +122,11 @@ UNUSED = {
     "jsonschema",
     "sqlite3",
     "tree_sitter",
-    "windlass.adapters.journals.sqlite",
+    "windlass.sqlite",
     "windlass.client",
     "windlass.ledger",
     "windlass.models.anthropic",
     "windlass.models.openai",
-    "windlass.runtime.decisions",
     "windlass.toolbox",
     "windlass_harness.ledger.goals",
     "windlass_harness.shell",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from windlass import Agent, AgentRuntime, Schedule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.policy import allow_start
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.driving.engine import SWEEP_S
 from windlass.errors import Ambiguous, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_TICKS_MAX

@@ -5,7 +5,7 @@ import asyncio
 from tests.steps.steps_rig import inside
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.runtime.start_items import SESSION_AGENT_BYTES_MAX
+from windlass.runtime.starts.start_items import SESSION_AGENT_BYTES_MAX
 from windlass.testing import ScriptedModel, call, say
 from windlass_harness.record import Record
 from windlass_harness.views.session import DEFAULT_COMPACTION, fold_session

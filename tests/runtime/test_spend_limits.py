@@ -11,7 +11,7 @@ from tests.runtime.engine.compaction_rig import Guide, walk_tool
 from tests.story import play
 
 from windlass import Agent, AgentRuntime, Denied, LLMUsage, Rejected, RunResult, RunStatus
-from windlass.engine.spend_limits import LimitUse
+from windlass.engine.spending.spend_limits import LimitUse
 from windlass.parts import ModelPrice, SpendLimit
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools import tool
@@ -49,8 +49,9 @@ def test_runs_of_all_owners_draw_on_one_purse_and_a_new_run_is_refused_when_it_i
             (use,) = await runtime.sessions.limits.uses()
             assert (use.state.cost_micros, use.state.held_micros, use.cost_micros_left) == (2 * COST, 0, 0)
             assert caught.value.message == (
-                f"limit house for {use.period} is used up; it begins anew at {use.ends_at}: start the run "
-                "then, or ask an operator to raise the limit"
+                f"limit house for {use.period} is used up: 6,000 of 6,000 millionths of a dollar are spent "
+                f"and 0 set aside for calls under way; it begins anew at {use.ends_at}: start the run then, "
+                "or ask an operator to raise the limit"
             )
 
     play(story())
@@ -112,7 +113,29 @@ def test_a_run_under_way_ends_before_an_answer_that_does_not_fit() -> None:
     assert result.error is not None
     assert result.error.message.startswith("The limit house for 20")
     assert result.error.details is not None
-    assert result.error.details["reason"] == "limit_reached"
+    details = result.error.details
+    assert (details["reason"], details["limit"], details["per"]) == ("limit_reached", "house", "month")
+    assert details["budgets"] == [{"name": "cost", "limit": 2_569, "used": 10}]
+    assert (details["held"], details["needed"], details["subject"]) == (0, 2_560, "")
+
+
+def test_a_run_that_a_limit_of_each_run_ends_names_the_limit() -> None:
+    agent = clerk()
+    limits = [
+        SpendLimit("house", "run", max_cost_micros=9_000),
+        SpendLimit("people", "run", max_cost_micros=2_000, owner="*"),
+    ]
+
+    async def story() -> RunResult:
+        async with AgentRuntime.in_memory([agent], limits=limits) as runtime:
+            return await ask(runtime, agent)
+
+    result = play(story())
+    assert result.status is RunStatus.BUDGET_EXHAUSTED
+    assert result.error is not None
+    assert "0 of 2,000 millionths of a dollar of limit people of ann for each run" in result.error.message
+    assert result.error.details is not None
+    assert (result.error.details["limit"], result.error.details["subject"]) == ("people", "ann")
 
 
 def test_a_limit_in_tokens_needs_no_price() -> None:
@@ -221,6 +244,10 @@ def test_a_summary_that_does_not_fit_a_limit_is_not_made(where: str) -> None:
 
     result, uses = play(story())
     assert result.status is RunStatus.BUDGET_EXHAUSTED
+    assert result.error is not None
+    assert result.error.message.startswith("A summary of the history is due")
+    assert result.error.details is not None
+    assert (result.error.details["limit"], result.error.details["per"]) == ("house", where)
     assert not summaries.requests
     assert [(use.state.cost_micros, use.state.held_micros) for use in uses] == [(0, 0)] * (where == "month")
 

@@ -6,7 +6,7 @@ import pytest
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime
-from windlass.engine.inbox import item_key
+from windlass.engine.driving.inbox import item_key
 from windlass.errors import AgentError, Rejected
 from windlass.ports.inbox import NewRun
 from windlass.testing import ScriptedModel, call, say

@@ -12,7 +12,7 @@ from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, hook, tool
 from windlass.agent import agent_tool
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.models.demo import DemoModel
 from windlass.parts import Machine

@@ -10,9 +10,8 @@ import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
 from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.agent.hooks import HookOptions
-from windlass.engine.spend_limits import SpendLimit
+from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.errors import AgentError, Rejected
 from windlass.limits import WAIT_MS_MAX
 from windlass.playground import Playground
@@ -21,6 +20,7 @@ from windlass.prices import PriceValue
 from windlass.runtime.generated.builder import AgentRuntimeBuilder
 from windlass.runtime.options import PartOptions, RunOptions, RuntimeOptions
 from windlass.runtime.registry import PackageChange, PackageChangeValue, RuntimePorts, ToolRoute
+from windlass.sqlite.store import SqliteStore
 from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import ErrorKind, InputResponse, RetryClass
 

@@ -20,11 +20,11 @@ from tests.toolbox.rig import play
 from windlass import Agent, AgentRuntime, Approval, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool
 from windlass.agent.sandbox import Bubblewrap, NoSandbox
-from windlass.engine import session_sandbox
 from windlass.evals import Case, Contains, Dataset, Experiment
 from windlass.parts import MemoryStore, RulesPolicy
 from windlass.ports.sandbox import SandboxFailed
 from windlass.sandboxes import HostSandboxes
+from windlass.sandboxes import session as session_sandbox
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.toolbox import Workspace
 from windlass_harness.views.session import SANDBOX_KEY, fold_session
@@ -303,7 +303,7 @@ def test_an_imported_session_writes_no_file_outside_of_its_folder(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list of its files comes with the session, and a file of a session can be forged."""
-    monkeypatch.setattr("windlass.engine.session_sandbox.SANDBOX_KEPT_BYTES_MAX", 1_000)
+    monkeypatch.setattr("windlass.sandboxes.session.SANDBOX_KEPT_BYTES_MAX", 1_000)
     outside = tmp_path / "outside"
     outside.mkdir()
     body = b"forged"
@@ -405,7 +405,7 @@ def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_sessio
 def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.engine.session_sandbox.SANDBOX_KEPT_FILES_MAX", 3)
+    monkeypatch.setattr("windlass.sandboxes.session.SANDBOX_KEPT_FILES_MAX", 3)
 
     async def story() -> None:
         model = ScriptedModel(
@@ -427,7 +427,7 @@ def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
 def test_what_a_session_puts_into_the_content_store_is_bounded_over_all_its_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.engine.session_sandbox.SANDBOX_STORED_BYTES_MAX", 1_500)
+    monkeypatch.setattr("windlass.sandboxes.session.SANDBOX_STORED_BYTES_MAX", 1_500)
 
     async def story() -> None:
         commands = ["head -c 500 /dev/urandom > f", "ls", "head -c 500 /dev/urandom > f", "ls"]

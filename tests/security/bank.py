@@ -8,9 +8,9 @@ from typing import TypeVar, cast
 
 from windlass import Agent, RunHandle, Tool, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import chance, new_id
 from windlass.ports.machine import Machine
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, say
 from windlass.tools import ToolOptions
 from windlass_harness import PolicySet

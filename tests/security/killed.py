@@ -10,12 +10,12 @@ from typing import Final, Literal, cast
 from tests.security.bank import asked
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
 from windlass.feed import Feed
 from windlass.ports.inbox import NewRun, Posted
 from windlass.ports.journal import Appended, Batch
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
 from windlass.tools import EffectName

@@ -10,7 +10,7 @@ from tests.depth import some
 from tests.security.bank import DONE, Bank, asked, codes, ended, pay, play
 
 from windlass import AgentRuntime, Rejected, tool
-from windlass.engine.approval import PROMPT_CHARS_MAX, SPACES_MAX, approval_prompt
+from windlass.engine.tool_calls.approval import PROMPT_CHARS_MAX, SPACES_MAX, approval_prompt
 from windlass.testing import call
 from windlass.tools.calling import arguments_hash
 from windlass_protocol import InputRequest, JsonObject, JsonValue, canonical

@@ -75,6 +75,22 @@ def test_a_start_in_batches_says_since_when_its_run_waits(tmp_path: Path) -> Non
     run(main())
 
 
+def test_a_start_says_no_to_the_batches_of_its_agent(tmp_path: Path) -> None:
+    model = ScriptedModel([say("At once."), say("Again.")])
+    agent = Agent("clerk", model=model, batch="within 24h")
+
+    async def main() -> None:
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hi", "batch": "off"})).json()
+            assert (await ended(client, begun["runId"]))["result"]["output"] == "At once."
+            message = {"message": "Hi", "batch": "off"}
+            begun = (await client.post(f"/sessions/{begun['sessionId']}/messages", json=message)).json()
+            assert (await ended(client, begun["runId"]))["result"]["output"] == "Again."
+        assert model.batches == []
+
+    run(main())
+
+
 @tool(mode="read")
 async def look(item: str) -> str:
     """Look at a thing."""

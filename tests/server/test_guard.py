@@ -25,11 +25,11 @@ from windlass.adapters.loop_watch import COUNTS
 from windlass.evals import Case, Dataset, Datasets, Experiment
 from windlass.parts import loop_stalls
 from windlass.ports.documents import Document
-from windlass.ports.stalls import Stall
+from windlass.ports.machine import Stall
 from windlass.webhooks import DELIVERY
 from windlass_server import Settings
 from windlass_server.guard import PUBLIC
-from windlass_server.operations import Who
+from windlass_server.models import Who
 from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES
 from windlass_server.routing import operation_of
 

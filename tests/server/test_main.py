@@ -8,7 +8,7 @@ import pytest
 from tests.server.rig import payer, talker
 
 from windlass import Agent
-from windlass.agent.loading import load_agents
+from windlass.loading import load_agents
 from windlass_server.app import main
 from windlass_server.auth import KeyFile, new_key
 

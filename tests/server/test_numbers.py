@@ -72,7 +72,7 @@ def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
             assert (await ann.get("/stats")).json()["total"]["runs"] == 4
 
             assert "groups" not in found
-            by_split = (("agent", ["seeker", "payer"]), ("user", ["ann"]), ("model", ["scripted"]))
+            by_split = (("agent", ["seeker", "payer"]), ("user", ["ann"]), ("model", ["scripted/scripted"]))
             for split, names in by_split:
                 groups = (await ann.get("/stats", params={**HOUR, "split": split})).json()["groups"]
                 assert [one["name"] for one in groups] == names

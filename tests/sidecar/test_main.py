@@ -18,8 +18,8 @@ from tests.sidecar.frames import read
 from tests.sidecar.rig import play
 
 from windlass import Rejected, ToolRouter, tool
-from windlass.agent.loading import load_tools
 from windlass.errors import Unavailable
+from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Event, JsonObject, SSEEvent, SSEEventType

@@ -15,14 +15,15 @@ from typing import Any, Final
 from msgspec import structs
 
 from windlass.adapters.journals import memory
-from windlass.engine import driver, tool_effects
-from windlass.engine import inbox as mailbox
-from windlass.engine import writer as loading
-from windlass.engine.call_judge import CallJudge
 from windlass.engine.clocks import PauseClock
-from windlass.engine.driver import Driver
-from windlass.engine.tool_effects import ToolEffects
-from windlass.engine.writer import SessionWriter
+from windlass.engine.driving import driver
+from windlass.engine.driving import inbox as mailbox
+from windlass.engine.driving.driver import Driver
+from windlass.engine.tool_calls import tool_effects
+from windlass.engine.tool_calls.call_judge import CallJudge
+from windlass.engine.tool_calls.tool_effects import ToolEffects
+from windlass.engine.writing import writer as loading
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
 from windlass.feed.subscription import SessionRecords, StoreRecords

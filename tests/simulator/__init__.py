@@ -25,7 +25,7 @@ from tests.simulator.process import Process
 from tests.simulator.world import World
 
 from windlass import errors
-from windlass.engine import writer as loading
+from windlass.engine.writing import writer as loading
 from windlass.errors import AgentError
 from windlass.testing.models import always_replay
 from windlass.testing.time import check_no_loop, run_in_fake_time

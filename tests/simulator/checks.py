@@ -10,7 +10,7 @@ from tests.simulator.people import Gone, People, Watcher
 from tests.simulator.process import check_family
 from tests.simulator.world import Post, World, folded
 
-from windlass.engine.writer import load
+from windlass.engine.writing.writer import load
 from windlass.errors import AgentError
 from windlass.ports.journal import Standing
 from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED

@@ -17,7 +17,7 @@ from tests.simulator.world import World
 
 from windlass.agent import Agent
 from windlass.agent.policy import RulesPolicy, allow_start
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.errors import Unavailable
 from windlass.feed import Feed
 from windlass.ports.machine import Machine

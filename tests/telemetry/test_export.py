@@ -19,7 +19,7 @@ from windlass.adapters.loop_watch import COUNTS
 from windlass.ledger import Runtime as Recorder
 from windlass.parts import loop_stalls
 from windlass.ports.documents import Document
-from windlass.ports.stalls import Stall
+from windlass.ports.machine import Stall
 from windlass.telemetry import exporter, watch
 from windlass.telemetry import spans as limits
 from windlass.testing import ScriptedModel, by_history, call, say

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue
 
-from windlass.engine.approval import maybe_await
+from windlass.engine.tool_calls.approval import maybe_await
 from windlass.errors import Rejected
 from windlass.toolbox import Workspace
 from windlass.tools import Tool

@@ -103,6 +103,8 @@ def test_an_event_for_a_run_that_has_ended_or_that_is_no_json_is_refused() -> No
         for data, name in ((object(), "paid"), (1, "")):
             with pytest.raises(Rejected):
                 await run.send(name, data)
+        with pytest.raises(Rejected, match="by must be a text, found int"):
+            await run.send("shipped", by=7)
         await run.send("shipped")
         await run.wait()
         with pytest.raises(Conflict, match=r"the run has ended \(completed\)"):

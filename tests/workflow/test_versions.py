@@ -10,8 +10,8 @@ from tests.faults.scene import Scene
 from tests.runtime.engine.test_owners import WAIT_S, IdleStore, Street
 
 from windlass import Interrupted, RunHandle, tool
-from windlass.engine.drives import LEFT_MS
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.driving.drives import LEFT_MS
+from windlass.engine.driving.engine import SWEEP_S
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.documents import WORKFLOWS, Document
 from windlass.workflow import Workflow, WorkflowContext, workflow

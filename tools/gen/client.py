@@ -7,17 +7,10 @@ from typing import Final
 
 from tools.gen.model import (
     AliasDef,
-    AnyObject,
-    Anything,
-    Boolean,
-    Choice,
     Definition,
-    Either,
     EnumDef,
     Field,
     Listing,
-    Mapped,
-    Nullable,
     Number,
     ObjectDef,
     Ref,
@@ -27,7 +20,7 @@ from tools.gen.model import (
     Type,
 )
 from tools.gen.operations import Group, Method, Operation, Parameter
-from tools.gen.python import attribute, docstring, formatted
+from tools.gen.python import attribute, docstring, formatted, hint, keeps_null
 
 HEAD: Final = '''# Generated from spec/operations.json by `make gen`. Do not edit.
 """The operations of a server, by group."""
@@ -177,7 +170,7 @@ class _Writer:
             rows = [(field.wire, attribute(field.wire)) for field in self._fields]
             rows += [(name, repr(value)) for name, value in self._method.fixed.items()]
             parts.append(f"body={_table(rows)}")
-            nullable = [field.wire for field in self._fields if _is_nullable(field)]
+            nullable = [field.wire for field in self._fields if keeps_null(field)]
             if nullable:
                 parts.append(f"nullable={tuple(nullable)!r}")
         if operation.repeat in ("keyed", "derived"):
@@ -222,34 +215,12 @@ class _Writer:
         hint, name = self._hint(field.type), attribute(field.wire)
         if field.is_required or field.wire in self._method.requires:
             return _Argument(name, hint, field.doc, is_required=True)
-        if _is_nullable(field):
+        if keeps_null(field):
             return _Argument(name, f"{hint} | UnsetType", field.doc, is_required=False, default="UNSET")
         return _Argument(name, f"{hint} | None", field.doc, is_required=False)
 
     def _hint(self, type_: Type) -> str:
-        match type_:
-            case Ref(name):
-                return self._reference(name)
-            case Text():
-                return "str"
-            case Number(is_integer):
-                return "int" if is_integer else "float"
-            case Boolean():
-                return "bool"
-            case Anything():
-                return "JsonValue"
-            case AnyObject():
-                return "wire.JsonObject"
-            case Choice(values):
-                return f"Literal[{', '.join(repr(value) for value in values)}]"
-            case Listing(item):
-                return f"Sequence[{self._hint(item)}]"
-            case Mapped(item):
-                return f"Mapping[str, {self._hint(item)}]"
-            case Either(options):
-                return " | ".join(self._hint(option) for option in options)
-            case Nullable(inner):
-                return f"{self._hint(inner)} | None"
+        return hint(type_, self._reference, mapping="Mapping", json_object="wire.JsonObject")
 
     def _reference(self, name: str) -> str:
         match self._definitions[name]:
@@ -273,10 +244,6 @@ def _name(wire: str) -> str:
 def _in_python(doc: str) -> str:
     """Return a text with the fields that it quotes under their Python names."""
     return re.sub(r"`([a-z]+[A-Z]\w*)`", lambda match: f"`{attribute(match[1])}`", doc)
-
-
-def _is_nullable(field: Field) -> bool:
-    return not field.is_required and isinstance(field.type, Nullable | Anything)
 
 
 def _table(rows: list[tuple[str, str]]) -> str:

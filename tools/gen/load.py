@@ -41,7 +41,7 @@ INTEGER_MAX = 2**53 - 1
 """Largest integer on the wire: JavaScript holds no larger one exactly."""
 
 _REFERENCE = re.compile(r"(?:[a-z-]+\.schema\.json)?#/\$defs/(\w+)")
-_ENUM_VALUE = re.compile(r"[a-z][a-z0-9_-]*")
+_ENUM_VALUE = re.compile(r"[a-z][a-z0-9_ -]*")
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)*[A-Z]?")
 _UNQUOTABLE = re.compile(r'"""|"$|\*/|\\')
 # No dot, class or look-around: the regular expressions of Python, Rust and JavaScript differ there.

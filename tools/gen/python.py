@@ -8,6 +8,7 @@ import json
 import keyword
 import re
 import subprocess
+from collections.abc import Callable
 from textwrap import wrap
 
 from ruff import find_ruff_bin
@@ -235,7 +236,7 @@ def _definition(spec: Spec, definition: Definition) -> str:
 
 
 def _member(value: str) -> str:
-    return value.replace("-", "_").upper()
+    return value.replace("-", "_").replace(" ", "_").upper()
 
 
 def _object(definition: ObjectDef) -> str:
@@ -245,7 +246,7 @@ def _object(definition: ObjectDef) -> str:
         bases.insert(0, "Tagged")
     if definition.exactly_one_of:
         bases.insert(0, "ExactlyOne")
-    if any(_keeps_null(field) for field in definition.fields):
+    if any(keeps_null(field) for field in definition.fields):
         bases.insert(0, "KeepsNulls")
     lines = [f"\nclass {definition.name}({', '.join(bases)}):", docstring(definition.doc, "    "), ""]
     if definition.exactly_one_of:
@@ -268,7 +269,8 @@ def _constant(field: Field) -> str | int | bool | None:
     return field.type.values[0] if isinstance(field.type, Choice) and len(field.type.values) == 1 else None
 
 
-def _keeps_null(field: Field) -> bool:
+def keeps_null(field: Field) -> bool:
+    """Whether null is a value of a field that may be left out."""
     return not field.is_required and isinstance(field.type, Nullable | Anything)
 
 
@@ -284,7 +286,7 @@ def _field(field: Field) -> str:
         return f"    {name}: {type_} = Field(validate_default=True{default})"
     if field.is_required:
         return f"    {name}: {type_}"
-    if _keeps_null(field):
+    if keeps_null(field):
         return f"    {name}: {type_} = None"
     return f"    {name}: Maybe[{type_}] = None"
 
@@ -333,6 +335,39 @@ def _number(number: Number) -> str:
     bounds = {"ge": number.minimum, "le": number.maximum}
     given = [f"{key}={value}" for key, value in bounds.items() if value is not None]
     return f"Annotated[Float, Field({', '.join(given)})]" if given else "Float"
+
+
+def hint(
+    type_: Type, reference: Callable[[str], str], *, mapping: str = "dict", json_object: str = "JsonObject"
+) -> str:
+    """Return the annotation of a value; `reference` returns that of a definition."""
+
+    def inner(part: Type) -> str:
+        return hint(part, reference, mapping=mapping, json_object=json_object)
+
+    match type_:
+        case Ref(name):
+            return reference(name)
+        case Text():
+            return "str"
+        case Number(is_integer):
+            return "int" if is_integer else "float"
+        case Boolean():
+            return "bool"
+        case Anything():
+            return "JsonValue"
+        case AnyObject():
+            return json_object
+        case Choice(values):
+            return f"Literal[{', '.join(repr(value) for value in values)}]"
+        case Listing(item):
+            return f"Sequence[{inner(item)}]"
+        case Mapped(item):
+            return f"{mapping}[str, {inner(item)}]"
+        case Either(options):
+            return " | ".join(inner(option) for option in options)
+        case Nullable(value):
+            return f"{inner(value)} | None"
 
 
 def docstring(doc: str, indent: str) -> str:

@@ -4,30 +4,20 @@ from typing import Final
 
 from tools.gen.model import (
     AliasDef,
-    AnyObject,
-    Anything,
-    Boolean,
     Choice,
     Definition,
-    Either,
     EnumDef,
     Field,
-    Listing,
-    Mapped,
-    Nullable,
-    Number,
     ObjectDef,
-    Ref,
     Spec,
     SpecError,
     TableDef,
     Text,
-    Type,
     UnionDef,
     tag_of,
 )
 from tools.gen.order import ordered
-from tools.gen.python import PACKAGE, RENAMED, attribute, docstring, formatted, module_of
+from tools.gen.python import PACKAGE, RENAMED, attribute, docstring, formatted, hint, keeps_null, module_of
 
 STRUCTS: Final = (
     *("ActionError", "BudgetUsage", "ContentRef", "PolicyDecision", "PolicyRef"),
@@ -150,47 +140,19 @@ class _Classes:
     def _field(self, one: Field) -> str:
         if one.wire in RENAMED:
             raise SpecError(f"field {one.wire!r} of a struct would need a name of its own")
-        name, kind = attribute(one.wire), self._type(one.type)
+        name, kind = attribute(one.wire), hint(one.type, self._reference)
         if one.is_required:
             return f"{name}: {kind}"
-        if isinstance(one.type, Nullable | Anything):
+        if keeps_null(one):
             return f"{name}: {kind} | UnsetType = UNSET"
         return f"{name}: {kind} | None = None"
 
-    def _type(self, type_: Type) -> str:
-        match type_:
-            case Ref("JsonObject"):
-                return "JsonObject"
-            case Ref("Id"):
-                return "Id"
-            case Ref(name):
-                return self._reference(name)
-            case Text():
-                return "str"
-            case Number(is_integer):
-                return "int" if is_integer else "float"
-            case Boolean():
-                return "bool"
-            case Anything():
-                return "JsonValue"
-            case AnyObject():
-                return "JsonObject"
-            case Choice(values):
-                return f"Literal[{', '.join(repr(value) for value in values)}]"
-            case Listing(item):
-                return f"Sequence[{self._type(item)}]"
-            case Mapped(item):
-                return f"dict[str, {self._type(item)}]"
-            case Either(options):
-                return " | ".join(self._type(option) for option in options)
-            case Nullable(inner):
-                return f"{self._type(inner)} | None"
-
     def _reference(self, name: str) -> str:
-        definition = self._known[name]
-        match definition:
+        if name in ("JsonObject", "Id"):
+            return name
+        match self._known[name]:
             case AliasDef(type=type_):
-                return self._type(type_)
+                return hint(type_, self._reference)
             case EnumDef():
                 self.enums.add(name)
                 return name

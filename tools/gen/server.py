@@ -13,7 +13,7 @@ _TABLE: Final = f'''{_HEAD}"""The operations of the server by method and path.""
 
 from typing import Final
 
-from windlass_server.operations import ServerOperation
+from windlass_server.models import ServerOperation
 
 OPERATIONS: Final = (
 '''

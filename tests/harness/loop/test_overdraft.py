@@ -26,6 +26,8 @@ from windlass_protocol import BudgetName, InputResponse, JsonObject, LimitChoice
 
 ASK = RunLimit("runs", LimitChoice.ASK, ("eve",))
 CHEAPER = RunLimit("runs", LimitChoice.CHEAPER)
+ASKS = {BudgetName.COST: ASK, BudgetName.TOKENS: ASK}
+CHEAPERS = {BudgetName.COST: CHEAPER, BudgetName.TOKENS: CHEAPER}
 ANSWER = 1_000
 FULL = PROMPT + 10 * ANSWER
 """What the longest answer may cost."""
@@ -58,7 +60,7 @@ def model_call(session: Session) -> CallModel:
 
 
 def test_a_run_at_its_limit_asks_and_goes_on_with_what_a_person_allows() -> None:
-    session = begin({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limits=ASKS))
     asked = request(session)
     assert asked["prompt"] == (
         "The limit runs is reached: 0.000000 of 0.000100 dollars are spent. "
@@ -95,7 +97,7 @@ def in_debt(made: Rules) -> Session:
 
 @pytest.mark.parametrize(("text", "end"), [("Enough.", ": Enough."), (None, "")])
 def test_a_run_that_a_person_does_not_let_go_on_ends_unpaid(text: str | None, end: str) -> None:
-    session = in_debt(replace(rules(), run_limit=ASK))
+    session = in_debt(replace(rules(), run_limits=ASKS))
     assert "20 of 9 tokens are spent" in str(request(session)["prompt"])
     answer(session, "deny", text=text)
     assert session.end == "budget_exhausted"
@@ -107,7 +109,7 @@ def test_a_run_that_a_person_does_not_let_go_on_ends_unpaid(text: str | None, en
 
 
 def test_a_call_waits_until_the_run_may_spend_more() -> None:
-    session = in_debt(replace(rules(), run_limit=ASK))
+    session = in_debt(replace(rules(), run_limits=ASKS))
     assert "policy.decided" not in session.types
     answer(session, "approve", arguments={"tokens": 1_000, "costMicros": 5})
     assert session.state.run_notes.limits.max_tokens == 20 + 1_000
@@ -119,8 +121,8 @@ def test_a_call_waits_until_the_run_may_spend_more() -> None:
     "made",
     [
         rules(),
-        replace(rules(), run_limit=CHEAPER),
-        Rules(terms={}, run_limit=ASK),
+        replace(rules(), run_limits=CHEAPERS),
+        Rules(terms={}, run_limits=ASKS),
     ],
 )
 def test_a_run_without_a_person_to_ask_ends(made: Rules) -> None:
@@ -133,12 +135,44 @@ def test_a_run_without_a_person_to_ask_ends(made: Rules) -> None:
     assert session.end == "budget_exhausted"
 
 
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [("", "limit runs for each run"), ("ann", "limit runs of ann for each run")],
+)
+def test_a_run_that_its_limit_ends_names_the_limit(subject: str, words: str) -> None:
+    limit = RunLimit("runs", LimitChoice.REFUSE, subject=subject)
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limits={BudgetName.COST: limit}))
+    error = session.data("run.budget_exhausted")["error"]
+    assert isinstance(error, dict)
+    assert error["message"] == (
+        f"The run has used up its budget: 0 of 100 millionths of a dollar of {words}, and the next answer "
+        f"may cost {PROMPT + 2_560:,}. An operator can raise the limit."
+    )
+    assert error["details"] == {
+        "reason": "budget_exhausted",
+        "budgets": [{"name": "cost", "limit": 100, "used": 0}],
+        "limit": "runs",
+        "subject": subject,
+        "per": "run",
+        "neededMicros": PROMPT + 2_560,
+    }
+
+
+def test_a_budget_of_the_run_itself_is_no_limit_of_others() -> None:
+    tokens = replace(rules(), run_limits={BudgetName.TOKENS: ASK})
+    session = begin({"maxCostMicros": 100, "maxTokens": 9}, tokens)
+    error = session.data("run.budget_exhausted")["error"]
+    assert isinstance(error, dict)
+    assert isinstance(error["details"], dict)
+    assert "limit" not in error["details"]
+
+
 def test_a_limit_on_steps_asks_nobody() -> None:
-    session = begin({"maxSteps": 1, "maxTokens": 9}, replace(rules(), run_limit=ASK))
+    session = begin({"maxSteps": 1, "maxTokens": 9}, replace(rules(), run_limits=ASKS))
     session.done(model_call(session), says(tokens=20))
     session.turn()
     assert session.end == "completed"
-    session = begin({"maxWallMs": 5, "maxTokens": 9}, replace(rules(), run_limit=ASK))
+    session = begin({"maxWallMs": 5, "maxTokens": 9}, replace(rules(), run_limits=ASKS))
     session.pass_ms(10)
     session.done(model_call(session), calls(call("look"), tokens=20))
     session.turn()
@@ -146,7 +180,7 @@ def test_a_limit_on_steps_asks_nobody() -> None:
 
 
 def test_a_message_passes_the_request_over_and_the_run_asks_again() -> None:
-    session = begin({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limits=ASKS))
     first = request(session)
     session.tell(MessageSent({"message": "Well?", "messageId": "m1"}))
     session.turn()
@@ -159,7 +193,7 @@ def test_a_message_passes_the_request_over_and_the_run_asks_again() -> None:
 
 @pytest.mark.parametrize("amount", [None, 0, -1, True, "5", 2**53])
 def test_an_answer_without_an_amount_is_refused(amount: object) -> None:
-    session = begin({"maxCostMicros": 100}, replace(rules(), run_limit=ASK))
+    session = begin({"maxCostMicros": 100}, replace(rules(), run_limits=ASKS))
     answer(session, "approve", arguments={"costMicros": amount})
     assert session.types[-1] == "approval.candidate"
     assert amount_of({"costMicros": amount}, "costMicros") == 0  # type: ignore[dict-item]
@@ -247,7 +281,7 @@ def test_the_store_is_offered_the_cheaper_models_and_their_names_are_recorded() 
 def test_a_run_at_its_own_limit_goes_on_with_the_first_model_that_fits(
     limit: int, model_id: str, answer_tokens: int
 ) -> None:
-    session = Session(rules=replace(MODELS, run_limit=CHEAPER))
+    session = Session(rules=replace(MODELS, run_limits=CHEAPERS))
     session.tell(run_asked(modelId="dear", budget={"maxCostMicros": limit}))
     session.turn()
     started = session.data("step.started")
@@ -255,7 +289,7 @@ def test_a_run_at_its_own_limit_goes_on_with_the_first_model_that_fits(
     assert (started["modelId"], started["reserved"]["answerTokens"]) == (model_id, answer_tokens)
 
 
-@pytest.mark.parametrize("made", [MODELS, replace(MODELS, fallbacks=("a/dearer",), run_limit=CHEAPER)])
+@pytest.mark.parametrize("made", [MODELS, replace(MODELS, fallbacks=("a/dearer",), run_limits=CHEAPERS)])
 def test_a_run_at_its_own_limit_without_a_cheaper_model_ends(made: Rules) -> None:
     session = Session(rules=made)
     session.tell(run_asked(modelId="dear", budget={"maxCostMicros": PROMPT + 300}))

@@ -1,6 +1,7 @@
 """Where the money of a run went."""
 
 from windlass_harness.views.costs import (
+    ChildRun,
     ResultCost,
     RunCosts,
     ToolCost,
@@ -149,3 +150,38 @@ def test_a_result_of_an_earlier_run_costs_in_the_prompts_of_a_later_one() -> Non
     assert runs["r1"].results == [ResultCost("a", "look", 100, prompts=1, cost_micros=50)]
     assert runs["r2"].results == [ResultCost("a", "look", 100, prompts=2, cost_micros=100)]
     assert runs["r2"].tools == {"look": ToolCost(0, 0, prompt_tokens=200, cost_micros=100)}
+
+
+def test_a_model_has_one_name_whether_it_is_the_first_one_or_a_fallback() -> None:
+    """Records have the first model of a run by its id, and the others by provider and model."""
+    first: JsonObject = {"runId": "r", "agentId": "a", "routeId": "openai", "modelId": "gpt-4o"}
+    costs = fold_costs(
+        [
+            ("run.started", first),
+            started("gpt-4o"),
+            completed(),
+            started("openai/gpt-4o"),
+            completed(),
+            started("azure/gpt-4o"),
+            completed(),
+        ]
+    )
+    assert {name: usage.cost_micros for name, usage in costs.models.items()} == {
+        "openai/gpt-4o": 2_000,
+        "azure/gpt-4o": 1_000,
+    }
+    without_route = fold_costs([("run.started", {"runId": "r", "agentId": "a"}), started("m"), completed()])
+    assert [*without_route.models] == ["m"]
+
+
+def test_the_runs_of_subagents_are_known() -> None:
+    called: JsonObject = {
+        **PLACE,
+        "callId": "c",
+        "childSessionId": "s2",
+        "sessionId": "s1",
+        "name": "helper",
+        "toolName": "helper",
+    }
+    costs = fold_costs([("subagent.called", {**called, "childRunId": "r2"}), ("subagent.called", called)])
+    assert costs.children == [ChildRun("s2", "r2")]

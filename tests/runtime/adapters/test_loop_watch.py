@@ -24,7 +24,7 @@ from windlass.adapters.loop_watch import (
     StallCounts,
 )
 from windlass.parts import loop_stalls
-from windlass.ports.stalls import Stall, StallTotals
+from windlass.ports.machine import Stall, StallTotals
 from windlass.testing import ScriptedModel, call, say
 
 

@@ -16,7 +16,6 @@ from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, made, open
 
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.catalog import Sessions, SessionStatus
 from windlass.catalog import archive as importing
 from windlass.catalog.archive import own_runs
@@ -24,6 +23,7 @@ from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.machine import Machine
+from windlass.sqlite.store import SqliteStore
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import FullStore
 from windlass_harness.record import Record

@@ -8,7 +8,7 @@ import pytest
 from windlass import Agent, AgentRuntime, Budget, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.policy import allow_start
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.driving.engine import SWEEP_S
 from windlass.errors import Unavailable
 from windlass.feed import Feed
 from windlass.ports.journal import Appended, Batch, Standing

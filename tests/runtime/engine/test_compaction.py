@@ -13,9 +13,9 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.agent.package import check_package, compile_package
-from windlass.engine import compaction
 from windlass.engine.binding import compaction_rule
-from windlass.engine.drives import LEFT_MS
+from windlass.engine.driving.drives import LEFT_MS
+from windlass.engine.model_calls import compaction
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.ports.journal import Claim
 from windlass.ports.model import LLMMessage, LLMUsage, window_tokens
@@ -174,8 +174,8 @@ def test_the_agent_may_name_another_model_for_its_summaries() -> None:
     _, records = play(agent)
     assert guide.summaries == 0
     assert len(cheap.requests) == len(of(records, "compaction.completed")) > 0
-    assert {str(one.data["modelId"]) for one in of(records, "compaction.requested")} == {"tiny"}
-    assert {str(one.data["modelId"]) for one in of(records, "compaction.completed")} == {"tiny"}
+    assert {str(one.data["modelId"]) for one in of(records, "compaction.requested")} == {"cheap/tiny"}
+    assert {str(one.data["modelId"]) for one in of(records, "compaction.completed")} == {"cheap/tiny"}
 
 
 def test_a_model_for_summaries_may_be_a_route() -> None:
@@ -364,7 +364,7 @@ def test_a_request_names_the_model_that_writes_summaries() -> None:
         guide = Guide(8, 20_000)
         agent = replace(
             walk_of(ScriptedModel(guide), compaction=None),
-            compaction_model=ScriptedModel(guide, model_id="scripted/summaries"),
+            compaction_model=ScriptedModel(guide, model_id="summaries"),
         )
         async with scene.runtime([agent]) as runtime:
             await (await runtime.start_run(agent, TASK, session_id="s1", run_id="r1")).wait()

@@ -8,9 +8,9 @@ from tests.faults.scene import Scene, agent_of
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
-from windlass.engine.engine import SWEEP_S
-from windlass.engine.inbox import PAGE_ITEMS, Intake, Mailbox
-from windlass.engine.writer import Lost
+from windlass.engine.driving.engine import SWEEP_S
+from windlass.engine.driving.inbox import PAGE_ITEMS, Intake, Mailbox
+from windlass.engine.writing.writer import Lost
 from windlass.limits import INBOX_STARTS_MAX
 from windlass.ports.inbox import InboxItem
 from windlass.ports.journal import Batch

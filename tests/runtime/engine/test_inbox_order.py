@@ -10,7 +10,7 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.rules import rejection
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.driving.engine import SWEEP_S
 from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage
 from windlass.runtime.handle import RunHandle

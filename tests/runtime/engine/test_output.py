@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from tests.runtime.engine.hook_rig import run
 
 from windlass.agent.agent import Agent, output_contract
-from windlass.engine.output import check_output
+from windlass.engine.model_calls.output import check_output
 from windlass.errors import Rejected
 from windlass.limits import (
     OUTPUT_BYTES,

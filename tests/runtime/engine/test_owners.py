@@ -15,8 +15,8 @@ from windlass import Agent, AgentRuntime, LLMProvider, tool
 from windlass.agent.package import compile_package
 from windlass.agent.policy import allow_start
 from windlass.engine.clocks import PauseClock
+from windlass.engine.driving.engine import SWEEP_S, SWEPT_MAX
 from windlass.engine.effects import Effects
-from windlass.engine.engine import SWEEP_S, SWEPT_MAX
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS

@@ -167,7 +167,7 @@ def test_tokens_that_are_paid_again_are_in_the_record_and_in_the_log(
             await handle.wait()
             return await runtime.sessions.records(await handle.session_id())
 
-    with caplog.at_level(logging.INFO, "windlass.engine.model_effects"):
+    with caplog.at_level(logging.INFO, "windlass.engine.model_calls.model_effects"):
         found = caches(play(story()))
     losses = [None if cache is None else cache.loss for cache in found]
     assert losses == [
@@ -176,7 +176,9 @@ def test_tokens_that_are_paid_again_are_in_the_record_and_in_the_log(
         records.CacheLoss(tokens=960, part=part, index=None if part is None else 0),
         None,
     ]
-    (line,) = [record for record in caplog.records if record.name == "windlass.engine.model_effects"]
+    (line,) = [
+        record for record in caplog.records if record.name == "windlass.engine.model_calls.model_effects"
+    ]
     assert line.getMessage().startswith("run r1, model call 3: paid again for 960 tokens")
     assert line.levelno == (logging.INFO if part is None else logging.WARNING)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.driving.engine import SWEEP_S
 from windlass.ports.journal import Appended, Batch, Standing
 from windlass.runtime.handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, call, say

@@ -11,11 +11,11 @@ from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
-from windlass.engine.driver import Driver
-from windlass.engine.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
+from windlass.engine.driving.driver import Driver
+from windlass.engine.driving.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
 from windlass.engine.effects import Effects
-from windlass.engine.model_call import Prompt
-from windlass.engine.writer import RECORDS_PER_READ, Loaded, SessionWriter
+from windlass.engine.model_calls.model_call import Prompt
+from windlass.engine.writing.writer import RECORDS_PER_READ, Loaded, SessionWriter
 from windlass.feed import Feed
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState

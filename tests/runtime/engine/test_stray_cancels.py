@@ -265,7 +265,7 @@ def test_a_left_call_does_not_touch_a_later_call_with_the_same_id() -> None:
 
 
 def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.engine.model_call.MODEL_IDLE_TIMEOUT_MS", 500)
+    monkeypatch.setattr("windlass.engine.model_calls.model_call.MODEL_IDLE_TIMEOUT_MS", 500)
     paid: list[str] = []
     calls: list[int] = []
 

@@ -7,8 +7,8 @@ import pytest
 from tests.runtime.runtime_rig import look, play
 
 from windlass import Agent, AgentRuntime
-from windlass.engine import output as holding
-from windlass.engine.output import StructuredOutput, strict_schema
+from windlass.engine.model_calls import output as holding
+from windlass.engine.model_calls.output import StructuredOutput, strict_schema
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, ModelFault, ModelRejected
 from windlass.testing import ScriptedModel, call, say
 from windlass_protocol import JsonObject, OutputContract, RetryClass, SchemaVersion

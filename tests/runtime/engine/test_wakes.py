@@ -10,7 +10,7 @@ from tests.faults.scene import Scene, ends_of, records_of
 from tests.runtime.engine.test_owners import SharedStore, asks, talks, waiting
 
 from windlass import Agent, AgentRuntime, LLMMessage
-from windlass.engine.engine import LOST_PER_SWEEP_MAX, REWAKE_TIMES_MAX, SWEEP_S
+from windlass.engine.driving.engine import LOST_PER_SWEEP_MAX, REWAKE_TIMES_MAX, SWEEP_S
 from windlass.errors import Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.journal import Standing

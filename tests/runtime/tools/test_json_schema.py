@@ -13,7 +13,7 @@ from tests.steps.steps_rig import Stage
 from tests.steps.steps_rig import play as play_stage
 
 from windlass import Agent, AgentRuntime
-from windlass.engine import output
+from windlass.engine.model_calls import output
 from windlass.limits import OUTPUT_CHECKS_MAX
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import json_schema as schemas

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.agent.agent import output_contract
-from windlass.engine.output import check_output
+from windlass.engine.model_calls.output import check_output
 from windlass.limits import (
     OUTPUT_CHECKS_MAX,
     PATTERN_CHARS_MAX,

@@ -18,6 +18,7 @@ import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { causeWords } from "../src/pages/failures.js";
 import {
+  cachedWords,
   changeOf,
   leftOf,
   pointsOf,
@@ -475,6 +476,11 @@ describe("the numbers of the overview", () => {
     waiting: { runs: 0, requests: 0 },
     failingTools: [],
   };
+
+  it("say which share of the input came from a cache", () => {
+    expect(cachedWords(numbers(1))).toBe("");
+    expect(cachedWords({ ...numbers(1), inputTokens: 1_000, cacheReadTokens: 250 })).toBe(" (25 % cached)");
+  });
 
   it("are one row, or one for each group and one for all others", () => {
     const runs = (one: RunNumbers): number => one.runs;

@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, Protocol, TypeVar, Unpack, cast
 
 import typer
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from windlass import AgentRuntime, RunHandle, Schedule, client
-    from windlass.agent.agent import AnyAgent
+    from windlass.agent.agent import AnyAgent, BatchChoice
     from windlass.catalog import Page, RunQuery, RunTrace, SettledRequest
     from windlass.ports import listing
     from windlass.runtime.options import RuntimeOptions
@@ -68,6 +68,13 @@ if TYPE_CHECKING:
     RefusedRow = listing.RefusedStart | client.RefusedStart
 
 T = TypeVar("T")
+BatchOption = Annotated[
+    bool | None,
+    typer.Option(
+        help="Answer model calls in batches, within 24 hours, at a lower price, or at once; as the agent "
+        "says by default."
+    ),
+]
 ENDS: Final = frozenset({"completed", "failed", "cancelled", "budget_exhausted"})
 """The statuses of a run that has ended; its last record is `run.` and one of them."""
 RECORDS_PER_READ: Final = 500
@@ -78,6 +85,13 @@ SEARCHED_MAX: Final = 10_000
 """Newest runs, sessions or requests among which an id is completed."""
 CANDIDATES_MAX: Final = 8
 """Ids that an ambiguous beginning is answered with."""
+
+
+def batch_choice(is_batched: bool | None) -> "BatchChoice | None":
+    """Return what a start says of batches, by an option of a command."""
+    if is_batched is None:
+        return None
+    return "within 24h" if is_batched else "off"
 
 
 class BackendRun(Protocol):
@@ -293,7 +307,9 @@ class Backend(Protocol):
         """Return the id of a new session."""
         ...
 
-    async def start(self, agent: str, message: str, *, session_id: str | None) -> BackendRun:
+    async def start(
+        self, agent: str, message: str, *, session_id: str | None, batch: "BatchChoice | None" = None
+    ) -> BackendRun:
         """Start a run.
 
         Raises:
@@ -388,7 +404,9 @@ class LocalStore:
     async def new_session(self, agent: str) -> str:
         return f"chat-{parts.new_id()}"
 
-    async def start(self, agent: str, message: str, *, session_id: str | None) -> "RunHandle":
+    async def start(
+        self, agent: str, message: str, *, session_id: str | None, batch: "BatchChoice | None" = None
+    ) -> "RunHandle":
         """Start a run for the user of this machine.
 
         A session without an owner was begun by a program; it stays without one.
@@ -402,7 +420,7 @@ class LocalStore:
             else:
                 owner = None if session.owner is None else OWNER
         return await self.runtime.start_run(
-            agent, message, session_id=session_id, owner=owner, source=self._source
+            agent, message, session_id=session_id, owner=owner, source=self._source, batch=batch
         )
 
     async def retry(self, run_id: str, *, budget: "BudgetLimits | None" = None) -> "RunHandle":
@@ -505,7 +523,7 @@ def price_problems(settings: CommandSettings, agents: "Iterable[AnyAgent]") -> I
     limited = [agent for agent in agents if agent.budget and agent.budget.max_cost_micros is not None]
     if not limited:
         return
-    from windlass.runtime.executors import check_priced  # noqa: PLC0415 - slow to import
+    from windlass.runtime.starts.executors import check_priced  # noqa: PLC0415 - slow to import
 
     ports = windlass.AgentRuntime.in_memory(limited, **runtime_options(settings)).core.ports
     for agent in limited:
@@ -545,7 +563,7 @@ class Command:
             Rejected: they cannot be loaded.
         """
         if not self._loaded:
-            from windlass.agent.loading import load_agents  # noqa: PLC0415 - slow to import
+            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
 
             # The commands of tools run as the same user.
             parts.hide_environment()
@@ -561,7 +579,7 @@ class Command:
         source = location or self.settings.text("goals")
         if not source:
             return ()
-        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         return load(source, ledger.Goal, folder=self.settings.folder)
 
@@ -588,7 +606,7 @@ class Command:
     def _load_declarations(
         self, key: str, kind: type[T], read: Callable[[str, Mapping[str, object]], T]
     ) -> tuple[T, ...]:
-        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         source = self.settings.text(key)
         if not source.startswith("{"):
@@ -829,7 +847,7 @@ def check_file(store: Path) -> None:
         CommandError: it is a folder.
         Rejected: its folder is closed.
     """
-    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
+    from windlass.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     check_reachable(store)
     if store.is_dir():

@@ -17,6 +17,7 @@ from windlass_protocol.generated import records
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from windlass.agent.agent import BatchChoice
     from windlass_cli.backend import Backend, BackendRun, Command
     from windlass_harness.record import Record
     from windlass_harness.views.stream import ChatFold
@@ -179,7 +180,13 @@ class RunWatch:
 
 
 async def start_run(
-    command: "Command", backend: "Backend", *, agent: str, message: str, session_id: str | None
+    command: "Command",
+    backend: "Backend",
+    *,
+    agent: str,
+    message: str,
+    session_id: str | None,
+    batch: "BatchChoice | None" = None,
 ) -> "BackendRun":
     """Start a run; when the command is interrupted, say that the run may have started.
 
@@ -187,7 +194,7 @@ async def start_run(
         AgentError: it was refused.
     """
     try:
-        return await backend.start(agent, message, session_id=session_id)
+        return await backend.start(agent, message, session_id=session_id, batch=batch)
     except asyncio.CancelledError:
         command.terminal.say("The run may have started; then it is stored. List the runs: windlass runs list")
         raise

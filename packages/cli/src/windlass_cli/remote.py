@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from windlass import Schedule
+    from windlass.agent.agent import BatchChoice
     from windlass.catalog import Page, RunQuery
     from windlass.parts import SpendLimit
     from windlass_protocol import (
@@ -62,12 +63,14 @@ class ServerBackend:
     async def new_session(self, agent: str) -> str:
         return (await self._client.sessions.create_empty(agent)).session_id
 
-    async def start(self, agent: str, message: str, *, session_id: str | None) -> "RemoteRun":
+    async def start(
+        self, agent: str, message: str, *, session_id: str | None, batch: "BatchChoice | None" = None
+    ) -> "RemoteRun":
         if session_id is None:
-            started = await self._client.sessions.create(message, agent=agent)
+            started = await self._client.sessions.create(message, agent=agent, batch=batch)
         else:
             try:
-                started = await self._client.sessions.send(session_id, message, agent=agent)
+                started = await self._client.sessions.send(session_id, message, agent=agent, batch=batch)
             except NotFound:
                 raise CommandError(
                     f"unknown session: {session_id}", f"Omit --session: {_SERVER_IDS}."

@@ -203,7 +203,7 @@ def _compile_init(fields: tuple[_FieldSpec, ...], owner: type, *, is_sealed: boo
 
 def closest_name(unknown: str, names: Sequence[str]) -> str | None:
     """Return the name that was probably meant: one that begins like it, or one that is spelt like it."""
-    longer = [name for name in names if len(unknown) > 2 and name.startswith(unknown)]
+    longer = [name for name in names if len(unknown) > 1 and name.startswith(unknown)]
     return next(iter(longer or get_close_matches(unknown, names, n=1)), None)
 
 

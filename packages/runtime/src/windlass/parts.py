@@ -9,7 +9,6 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
-    from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.loop_watch import loop_stalls as loop_stalls
     from windlass.adapters.loop_watch import shorten_stalls as shorten_stalls
     from windlass.adapters.system import SystemClock as SystemClock
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from windlass.adapters.system import variable as variable
     from windlass.agent.policy import RulesPolicy as RulesPolicy
     from windlass.agent.policy import allow_start as allow_start
-    from windlass.engine.provider_limits import ProviderLimit as ProviderLimit
-    from windlass.engine.provider_limits import ProviderLimits as ProviderLimits
-    from windlass.engine.spend_limits import SpendLimit as SpendLimit
+    from windlass.engine.spending.provider_limits import ProviderLimit as ProviderLimit
+    from windlass.engine.spending.provider_limits import ProviderLimits as ProviderLimits
+    from windlass.engine.spending.spend_limits import SpendLimit as SpendLimit
     from windlass.feed import Feed as Feed
     from windlass.ports.clock import Clock as Clock
     from windlass.ports.feed import EventBus as EventBus
@@ -41,13 +40,14 @@ if TYPE_CHECKING:
     from windlass.runtime.opening import open_store as open_store
     from windlass.runtime.registry import PackageChange as PackageChange
     from windlass.runtime.registry import ToolRoute as ToolRoute
+    from windlass.sqlite.store import SqliteStore as SqliteStore
     from windlass_harness.loop.rules import Rules as Rules
     from windlass_harness.policy import CallFacts as CallFacts
     from windlass_protocol import OutputSinkSpec as OutputSinkSpec
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
-    "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
+    "windlass.sqlite.store": ("SqliteStore",),
     "windlass.adapters.loop_watch": (
         "loop_stalls",
         "shorten_stalls",
@@ -63,11 +63,11 @@ _HOMES = {
         "RulesPolicy",
         "allow_start",
     ),
-    "windlass.engine.provider_limits": (
+    "windlass.engine.spending.provider_limits": (
         "ProviderLimit",
         "ProviderLimits",
     ),
-    "windlass.engine.spend_limits": ("SpendLimit",),
+    "windlass.engine.spending.spend_limits": ("SpendLimit",),
     "windlass.feed": ("Feed",),
     "windlass.ports.clock": ("Clock",),
     "windlass.ports.feed": (

@@ -23,10 +23,10 @@ from pydantic_core import from_json, to_json
 from windlass.agent.agent import TEMPERATURE_MAX
 from windlass.agent.package import check_package, fallback_routes, fingerprint
 from windlass.catalog.reading import NOT_KEPT, QUESTIONS, SECRETS, ReadStep, pages_of, step_of, tools_in
-from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import moment
 from windlass.engine.hooks import NO_HOOKS
+from windlass.engine.tool_calls.approval import maybe_await
 from windlass.errors import Conflict, Denied, kind_of, wrong
 from windlass.limits import PLAYGROUND_PREFIX, RECORD_BYTES_MAX
 from windlass.ports.archive import SessionCopy, StoredAppend
@@ -36,7 +36,7 @@ from windlass.ports.journal import Journal
 from windlass.refusals import bad_request, check_id, misfit, missing_port, unknown_run
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.registry import RuntimePorts
-from windlass.runtime.start import PlaygroundStart
+from windlass.runtime.starts.start import PlaygroundStart
 from windlass.tools import Tool, with_function
 from windlass.tools.calling import after_few_checks, read_by_size
 from windlass.tools.context import ToolContext, ToolFailed

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from msgspec import structs
 
-from windlass.errors import kind_of, wrong
+from windlass.errors import kind_of, near_names, wrong
 from windlass.ports.model import (
     REPORTED,
     LimitedProvider,
@@ -101,13 +101,16 @@ def _check_price(price: object, what: str) -> ModelPrice | str:
         names = [part.name for part in fields(ModelPrice)]
         odd = sorted(str(name) for name in values if name not in names)
         if odd:
-            raise wrong(f"{what} has no price {', '.join(odd)}; it takes {', '.join(names)}")
+            hint = near_names(odd, names)
+            raise wrong(f"{what} has no price {', '.join(odd)}; it takes {', '.join(names)}{hint}")
         try:
             return ModelPrice(**values)
         except (TypeError, ValueError) as error:
             problem = str(error) if isinstance(error, ValueError) else "input and output are required"
         raise wrong(f"{what}: {problem}")
-    raise wrong(f"{what} must be {_FORMS}; found {kind_of(price)}")
+    is_short = isinstance(price, int | float) and not isinstance(price, bool) and abs(price) < COUNT_MAX
+    shown_price = price if is_short else kind_of(price)
+    raise wrong(f"{what} must be {_FORMS}; found {shown_price}")
 
 
 @frozen

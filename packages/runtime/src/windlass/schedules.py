@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from hashlib import sha256
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from cronsim import CronSim
 
     from windlass.catalog.reading import Page
+    from windlass.runtime.core import Core
 
 Missed: TypeAlias = Literal["skip", "once", "all"]
 Overlap: TypeAlias = Literal["skip", "queue", "cancel"]
@@ -571,6 +573,13 @@ class Schedules:
 
     def _now_ms(self) -> int:
         return _ms_of(self._clock.now())
+
+
+def schedules_of(core: "Core") -> Schedules:
+    """Return the schedules of the store of a runtime."""
+    hide = core.ports.scribe.redactor.text
+    starter = Starter(core.starts.start, partial(core.cancel, by="schedule"), lambda: core.agents, hide)
+    return Schedules(core.store, core.ports.machine.clock, starter)
 
 
 def _request(stored: _Stored) -> RunRequest:

@@ -27,10 +27,10 @@ from uvicorn.server import ServerState
 
 import windlass_server
 from windlass import Agent, AgentError, telemetry
-from windlass.agent.loading import load
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.limits import SERVICE_DRAIN_S
+from windlass.loading import load
 from windlass.parts import Clock, SystemClock, hide_environment, shorten_stalls
 from windlass.telemetry.spans import TRACEPARENT, TRACESTATE
 from windlass_server import log

@@ -41,8 +41,7 @@ from windlass.parts import Clock, new_id
 from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
 from windlass_protocol.frozen import sealed
-from windlass_server.models import Text, WireModel
-from windlass_server.operations import Who
+from windlass_server.models import Text, Who, WireModel
 from windlass_server.problems import Problem
 from windlass_server.settings import METERS_MAX, RETRY_MS, JwtSettings, Settings, is_loopback, settings_error
 

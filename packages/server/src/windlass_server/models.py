@@ -1,12 +1,13 @@
-"""The base of bodies and queries, as the server reads them."""
+"""The base of bodies and queries, as the server reads them, and its operations."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Strict
 from pydantic.alias_generators import to_camel
 
 import windlass_protocol as wire
+from windlass_protocol.frozen import sealed
 
 Text = Annotated[str, Strict()]
 YEARS: Final = range(1970, 3_000)
@@ -46,3 +47,34 @@ BY_ALIAS: Final = ConfigDict(validate_by_name=False, defer_build=False)
 """Refuses the Python spelling of a field: a request writes `outputSchema`, never `output_schema`."""
 RunWishes = wire.NewSession | wire.NewMessage
 """The bodies with options of a run."""
+
+Repeat = Literal["harmless", "keyed", "derived", "refused"]
+"""What a repeated request does, see `windlass_server.repeats`."""
+Who = Literal["public", "user", "improver", "operator"]
+"""Callers that an operation is for, see `windlass_server.auth.Principal.is_one_of`."""
+
+
+@sealed
+class ServerOperation:
+    """One operation of the server."""
+
+    id: str
+    method: str
+    path: str
+    """With the names of its ids, such as `/v1/runs/{runId}`."""
+    repeat: Repeat
+    who: Who
+    summary: str
+    doc: str
+    problems: tuple[int, ...]
+    """Statuses of its own problems; those of every operation are not among them."""
+
+    @property
+    def group(self) -> str:
+        """The group of the operation: the part of its id before the dot."""
+        return self.id.partition(".")[0]
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether a request may have an Idempotency-Key."""
+        return self.repeat in ("keyed", "derived")

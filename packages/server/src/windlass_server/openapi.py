@@ -20,7 +20,7 @@ from windlass_protocol import ProblemDetails, generated
 from windlass_protocol.generated import MODULE_OF
 from windlass_server.generated.table import GROUPS
 from windlass_server.guard import DOCUMENT
-from windlass_server.operations import ServerOperation
+from windlass_server.models import ServerOperation
 from windlass_server.problems import PROBLEM_TYPE, Problem
 from windlass_server.repeats import KEY_PARAMETER
 from windlass_server.requests import EVE_PREFIX, JSON_TYPE, PREFIX

@@ -25,7 +25,7 @@ from starlette.responses import Response
 from windlass import AgentError
 from windlass_protocol import JsonObject, JsonValue
 from windlass_protocol.codec import canonical
-from windlass_server.operations import ServerOperation
+from windlass_server.models import ServerOperation
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.requests import KEY_TAKEN, Caller, RequestKey, conflict_error, derive_id
 from windlass_server.reservations import KeyClaim

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import field, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Final, Self, TypeVar, Unpack, cast
+from typing import Annotated, Final, Self, TypeVar, Unpack
 
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from windlass import Conflict, Denied, Event, Rejected, RunHandle
-from windlass.agent.agent import BatchWindow, output_contract
+from windlass.agent.agent import output_contract
 from windlass.catalog import (
     OpenRequest,
     Page,
@@ -28,11 +28,11 @@ from windlass.catalog import (
     SessionQuery,
     SettledRequest,
 )
+from windlass.catalog.stats import RunSplit
 from windlass.evals import Datasets, ExperimentResult, Results
 from windlass.parts import Store
 from windlass.ports.catalog import RunRow
 from windlass.ports.feed import EventStream, StreamOptions
-from windlass.ports.listing import Split
 from windlass.ports.recorded import RunLook
 from windlass.refusals import list_names
 from windlass.runtime.options import RunOptions
@@ -40,6 +40,7 @@ from windlass.runtime.requests import consents
 from windlass.telemetry.spans import TRACEPARENT
 from windlass_harness.times import stamp_of
 from windlass_protocol import (
+    AcceptedRun,
     BudgetLimits,
     CausalIds,
     Cursor,
@@ -246,7 +247,7 @@ class OwnSessions:
         *,
         bucket_s: int,
         agent_id: str | None,
-        split: Split | None,
+        split: RunSplit | None,
     ) -> RunStats:
         """Return counts, durations and cost of runs."""
         sessions, owner = self.tenant.runtime.sessions, self.principal.user
@@ -629,7 +630,7 @@ async def start(
         "session_id": session_id,
         "run_id": run_id,
         "mode": wishes.mode,
-        "batch": cast("BatchWindow | None", wishes.batch),  # the wire has no other
+        "batch": wishes.batch,
         "output": _contract(caller, agent_id, wishes.output_schema),
         "context": wishes.context,
         "metadata": await _metadata(caller, session_id, wishes),
@@ -714,3 +715,8 @@ def body_of(model: type[T], source: object, **more: object) -> T:
 def reply(value: BaseModel, status: int = 200) -> Response:
     """Return a body as a response."""
     return Response(value.model_dump_json(by_alias=True, warnings=False), status, media_type=JSON_TYPE)
+
+
+def accepted(session_id: str, run_id: str) -> Response:
+    """Return that a request for a run was accepted."""
+    return reply(AcceptedRun(session_id=session_id, run_id=run_id), 202)

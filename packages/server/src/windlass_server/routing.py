@@ -31,7 +31,7 @@ from windlass_protocol.codec_issues import invalid
 from windlass_protocol.codec_words import EXPECTED, json_type
 from windlass_protocol.frozen import frozen, sealed
 from windlass_server.generated.table import OPERATIONS
-from windlass_server.operations import ServerOperation
+from windlass_server.models import ServerOperation
 from windlass_server.problems import not_found
 from windlass_server.repeats import answer_once, read_key
 

@@ -20,10 +20,10 @@ from windlass.ports.store import WatchedStore
 from windlass.postgres import postgres_schemas, with_schema
 from windlass.private_files import make_folder, may_make_files, write_private
 from windlass.refusals import check_items, missing_provider
-from windlass.runtime.executors import provider_of
-from windlass.runtime.opening import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
+from windlass.runtime.rooms import Durability
+from windlass.runtime.starts.executors import provider_of
 from windlass.temporal import wakes_at
 from windlass.webhooks import Deliveries, Endpoint, Outbox, Webhook, Webhooks, targets_of
 from windlass.webhooks.outbox import DeliveryTarget

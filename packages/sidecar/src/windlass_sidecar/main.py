@@ -14,8 +14,8 @@ from threading import Thread
 from typing import Final, NoReturn
 
 from windlass import limits
-from windlass.agent.loading import load_tools
 from windlass.errors import AgentError
+from windlass.loading import load_tools
 from windlass.parts import hide_environment
 from windlass_protocol import ListenInfo, SidecarReady, SidecarShutdown, encode
 from windlass_protocol.frozen import sealed

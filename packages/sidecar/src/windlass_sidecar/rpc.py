@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
+from windlass.ports.clock import begin_task
 from windlass.tools.calling import in_own_thread
 from windlass_protocol import (
     CodecError,
@@ -267,9 +268,7 @@ class Peer(Generic[A]):
             # While the host does not read its answers, no more requests are read.
             await self._wire.room()
             # Lines are parsed one after the other: a cancel must not overtake its stream.
-            task = asyncio.create_task(self._serve_one(await _read(frame)))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            begin_task(self._tasks, self._serve_one(await _read(frame)))
 
     async def drain(self) -> None:
         """Wait for requests that are being answered."""

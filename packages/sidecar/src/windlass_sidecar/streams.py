@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from windlass import Agent, AgentRuntime, RunHandle, ToolRouter
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.errors import AgentError
 from windlass.limits import CONTENT_BYTES_MAX
 from windlass.ports.model import LLMProvider

@@ -5,7 +5,7 @@ import asyncio
 from tests.runtime.runtime_rig import play
 
 from windlass.adapters.journals.rules import unavailable
-from windlass.adapters.journals.sql.jobs import SETTLED_AT_ONCE, Job, settle
+from windlass.sql.jobs import SETTLED_AT_ONCE, Job, settle
 
 
 def test_callers_of_one_transaction_go_on_in_several_turns_and_in_order() -> None:

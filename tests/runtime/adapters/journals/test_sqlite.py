@@ -27,15 +27,19 @@ from tests.story import play
 
 from tools.files import ROOT
 from windlass.adapters.journals.codec import EncodedPost, encode_records, measure_unpacked
-from windlass.adapters.journals.sql.queries import SHORT_BYTES_MAX
-from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
-from windlass.adapters.journals.sqlite import files as locks_module
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite import transaction as sqlite_owners
-from windlass.adapters.journals.sqlite import writer as sqlite_writer
-from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
-from windlass.adapters.journals.sqlite.reads import last_position
-from windlass.adapters.journals.sqlite.schema import (
+from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.inbox import Posted
+from windlass.ports.journal import Batch, Claim, Standing
+from windlass.sql.queries import SHORT_BYTES_MAX
+from windlass.sql.statements import Cursor, SqlConnection, Value
+from windlass.sqlite import files as locks_module
+from windlass.sqlite import schema as sqlite_schema
+from windlass.sqlite import transaction as sqlite_owners
+from windlass.sqlite import writer as sqlite_writer
+from windlass.sqlite.files import OpenFiles, sync_file
+from windlass.sqlite.reads import last_position
+from windlass.sqlite.schema import (
     APPLICATION_ID,
     BUSY_TIMEOUT_MS,
     Durability,
@@ -43,12 +47,8 @@ from windlass.adapters.journals.sqlite.schema import (
     prepare,
     translate,
 )
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
-from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
-from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.inbox import Posted
-from windlass.ports.journal import Batch, Claim, Standing
+from windlass.sqlite.store import SqliteStore
+from windlass.sqlite.transaction import SqliteTransaction
 from windlass_harness.loop.events import Draft
 from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
 

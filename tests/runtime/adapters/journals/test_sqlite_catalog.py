@@ -14,23 +14,6 @@ from tests.contracts.test_store_catalog import ask_bob, begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
 from windlass.adapters.journals.codec import encode_post
-from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
-from windlass.adapters.journals.sql.queries import (
-    REQUEST,
-    SETTLED,
-    CountReads,
-    requests_query,
-    responder_query,
-    runs_query,
-    sessions_query,
-)
-from windlass.adapters.journals.sql.statements import RUN_INDEXES, Cursor, SqlConnection, Value
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite.reads import DIALECT
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
-from windlass.adapters.journals.sqlite.schema import connect, prepare, translate
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTransaction
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.limits import OWNER_LEASE_MS
@@ -47,6 +30,23 @@ from windlass.ports.listing import (
     SessionSort,
 )
 from windlass.ports.recorded import NumberedRow
+from windlass.sql.integrity import RUN_COLUMNS
+from windlass.sql.queries import (
+    REQUEST,
+    SETTLED,
+    CountReads,
+    requests_query,
+    responder_query,
+    runs_query,
+    sessions_query,
+)
+from windlass.sql.statements import RUN_INDEXES, Cursor, SqlConnection, Value
+from windlass.sqlite import schema as sqlite_schema
+from windlass.sqlite.reads import DIALECT
+from windlass.sqlite.recorded import RecordedStore
+from windlass.sqlite.schema import connect, prepare, translate
+from windlass.sqlite.store import SqliteStore
+from windlass.sqlite.transaction import OwnerLocks, SqliteTransaction
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
 from windlass_harness.views.listing import SessionNews

@@ -19,22 +19,22 @@ from typing import Final
 import pytest
 from tests.contracts.stores import claim, numbers, post, write
 
-from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
-from windlass.adapters.journals.sqlite import marks as sqlite_marks
-from windlass.adapters.journals.sqlite.audit import problems_of
-from windlass.adapters.journals.sqlite.marks import (
+from windlass.errors import Corrupt
+from windlass.ports.journal import Claim
+from windlass.ports.recorded import NumberedRow
+from windlass.sql.integrity import RUN_COLUMNS, STORE, StoreKey
+from windlass.sqlite import marks as sqlite_marks
+from windlass.sqlite.audit import problems_of
+from windlass.sqlite.marks import (
     ACKNOWLEDGED,
     FILE_BYTES,
     SLOT_BYTES,
     StoreMarks,
     StoreState,
 )
-from windlass.adapters.journals.sqlite.recorded import RecordedStore
-from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.errors import Corrupt
-from windlass.ports.journal import Claim
-from windlass.ports.recorded import NumberedRow
+from windlass.sqlite.recorded import RecordedStore
+from windlass.sqlite.schema import MIGRATIONS, Durability, connect, prepare
+from windlass.sqlite.store import SqliteStore
 
 FILES: Final = ("store.db", "store.db-wal", "store.db-mark")
 Story = Callable[[SqliteStore, Claim], Awaitable[object]]
@@ -486,7 +486,7 @@ def test_a_kill_at_any_call_while_a_store_is_opened_leaves_one_that_opens(
 STRACE: Final = shutil.which("strace")
 OPENING: Final = (
     "import sys; from pathlib import Path; "
-    "from windlass.adapters.journals.sqlite.recorded import RecordedStore; "
+    "from windlass.sqlite.recorded import RecordedStore; "
     "RecordedStore(Path(sys.argv[1])).close()"
 )
 

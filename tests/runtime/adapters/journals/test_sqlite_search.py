@@ -18,8 +18,10 @@ from tests.contracts.test_store_catalog import begin, end, fact, names, start
 from tests.contracts.test_store_search import having
 
 from tools.files import ROOT
-from windlass.adapters.journals.sql.integrity import INDEX, RUN_COLUMNS
-from windlass.adapters.journals.sql.statements import (
+from windlass.errors import Rejected, Unavailable
+from windlass.ports.journal import Batch
+from windlass.sql.integrity import INDEX, RUN_COLUMNS
+from windlass.sql.statements import (
     RUN_INDEXES,
     SESSIONS_BY_COST,
     SESSIONS_BY_UPDATE,
@@ -27,15 +29,13 @@ from windlass.adapters.journals.sql.statements import (
     SqlConnection,
     Value,
 )
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite import search as sqlite_search
-from windlass.adapters.journals.sqlite import writer as sqlite_writer
-from windlass.adapters.journals.sqlite.schema import Durability, connect, prepare
-from windlass.adapters.journals.sqlite.search import End, SearchIndex
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
-from windlass.errors import Rejected, Unavailable
-from windlass.ports.journal import Batch
+from windlass.sqlite import schema as sqlite_schema
+from windlass.sqlite import search as sqlite_search
+from windlass.sqlite import writer as sqlite_writer
+from windlass.sqlite.schema import Durability, connect, prepare
+from windlass.sqlite.search import End, SearchIndex
+from windlass.sqlite.store import SqliteStore
+from windlass.sqlite.transaction import SqliteTransaction
 from windlass_protocol import RunStatus
 
 SESSIONS = 12
@@ -251,8 +251,8 @@ def test_two_connections_that_index_at_once_index_each_append_once(path: Path) -
 DIES = """
 import asyncio, os, signal, sys
 from tests.contracts.test_store_search import having
-from windlass.adapters.journals.sqlite import search
-from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.sqlite import search
+from windlass.sqlite.store import SqliteStore
 
 save, saved = search.SearchIndex._save, []
 

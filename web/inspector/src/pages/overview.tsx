@@ -34,6 +34,7 @@ import {
   type ChartProps,
   type ChartSeries,
 } from "../chart.js";
+import { cachedShare } from "../costs.js";
 import { AgentSelect, Select } from "../form.js";
 import { column, Table } from "../list.js";
 import { Command, Empty, Failure, Heading, Loading, TextLink, useNow } from "../parts.js";
@@ -49,11 +50,11 @@ import {
 import { navigate, useSearch } from "../router.js";
 import { causesOf, causeWords } from "./failures.js";
 
-/** The ways to split a chart. A subagent is counted with the run that it works for, and so with the model of that. */
+/** The ways to split a chart. A subagent is counted with the run that it works for, but its model by itself. */
 const SPLITS = {
   agent: "by agent",
   user: "by user",
-  model: "by agent's model",
+  model: "by model",
   version: "by version",
   tool: "by tool",
 } as const;
@@ -390,6 +391,11 @@ function CostFigure(props: BodyProps): ReactNode {
   );
 }
 
+/** How much of the input came from caches; empty if nothing did. */
+export function cachedWords(numbers: RunNumbers): string {
+  return (numbers.cacheReadTokens ?? 0) > 0 ? ` (${cachedShare(numbers)} cached)` : "";
+}
+
 function TokensFigure(props: BodyProps): ReactNode {
   const { stats, figure } = useSplit("tokens", GROUPED, props);
   const series = useMemo(() => seriesOf(stats, tokensOf, "tokens", formatShort), [stats]);
@@ -401,7 +407,7 @@ function TokensFigure(props: BodyProps): ReactNode {
       title="Tokens"
       total={formatShort(tokensOf(total))}
       change={changeOf(tokensOf(total), before)}
-      about={`${formatShort(total.inputTokens)} in, ${formatShort(total.outputTokens)} out`}
+      about={`${formatShort(total.inputTokens)} in${cachedWords(total)}, ${formatShort(total.outputTokens)} out`}
       kind="bars"
       format={formatShort}
       scale={niceCount}

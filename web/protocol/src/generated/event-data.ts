@@ -303,8 +303,10 @@ export const RunStartedData = open({
   capabilities: SessionCapabilities.optional(),
   /** Most that it may use. */
   budget: BudgetLimits.optional(),
-  /** When its model calls are answered, if its start said so. */
-  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
+  /** Whether its model calls are items of batches, if its start said so. */
+  batch: z.enum(["within 24h", "off"]).optional(),
+  /** Whether its start said what it must return, whatever its agent says. */
+  hasOwnOutput: z.boolean().optional(),
   /** Goal it pursues. */
   goalId: z.string().optional(),
   /** The goal, for people. */

@@ -120,7 +120,7 @@ export class SessionsOperations {
    *
    * With a `continuationToken` it is refused if the session has changed since.
    */
-  send(sessionId: string, body: Requires<Pick<wire.NewMessage, "message" | "continuationToken" | "agent" | "mode" | "outputSchema" | "context" | "metadata" | "budget" | "goal">, "message">, options?: RequestOptions): Promise<wire.AcceptedRun> {
+  send(sessionId: string, body: Requires<Pick<wire.NewMessage, "message" | "continuationToken" | "agent" | "mode" | "outputSchema" | "context" | "metadata" | "budget" | "batch" | "goal">, "message">, options?: RequestOptions): Promise<wire.AcceptedRun> {
     return this.requests.ask(wire.AcceptedRun, { method: "POST", path: path`/v1/sessions/${sessionId}/messages`, body, repeat: "keyed" }, options);
   }
 
@@ -540,9 +540,9 @@ export class RunsOperations {
    * Return counts, durations and cost of your runs.
    *
    * The default is the last day in hours. Runs of subagents count as part of the run that they work for,
-   * unless `agent` names the subagent. `split` adds the eight groups with the most runs. A run counts for the
-   * first model of its version, also if a fallback model answered; durations of a model that several versions
-   * use are left out. `split=tool` adds the calls of the eight tools with the most.
+   * unless `agent` names the subagent. `split` adds the eight groups with the most runs. A run counts for each
+   * model that answered it or a subagent of it, `provider/model`, with what that model used; durations of a model
+   * that several versions use are left out. `split=tool` adds the calls of the eight tools with the most.
    */
   stats(query: RunsStatsQuery = {}, options?: RequestOptions): Promise<wire.Stats> {
     return this.requests.ask(wire.Stats, { method: "GET", path: "/v1/stats", query }, options);

@@ -43,8 +43,8 @@ export const NewSession = z.strictObject({
   metadata: JsonObject.optional(),
   /** The most that the run may use. */
   budget: BudgetLimits.optional(),
-  /** Model calls of the run are items of batches, at a lower price; as the agent says if absent. */
-  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
+  /** Whether model calls of the run are items of batches, at a lower price; as the agent says if absent. */
+  batch: z.enum(["within 24h", "off"]).optional(),
   /** The goal of the run, by which runs are found and judged. */
   goal: Id.optional(),
   /** The chat of the AgentSession; the session itself if absent. */
@@ -82,8 +82,8 @@ export const NewMessage = z.strictObject({
   metadata: JsonObject.optional(),
   /** The most that the run may use. */
   budget: BudgetLimits.optional(),
-  /** Model calls of the run are items of batches, at a lower price; as the agent says if absent. */
-  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
+  /** Whether model calls of the run are items of batches, at a lower price; as the agent says if absent. */
+  batch: z.enum(["within 24h", "off"]).optional(),
   /** The goal of the run, by which runs are found and judged. */
   goal: Id.optional(),
 }).superRefine(exactlyOne(["message", "responses"]));

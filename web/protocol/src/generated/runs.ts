@@ -1,7 +1,7 @@
 // Generated from spec/runs.schema.json by `make gen`. Do not edit.
 /** One turn of a session, from an input to its end. */
 import { z } from "zod";
-import { Json, JsonObject, open, text } from "../wire.js";
+import { Json, JsonObject, open } from "../wire.js";
 import { Count, Id, SourceRef, Timestamp, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
@@ -38,8 +38,8 @@ export const RunRequest = z.strictObject({
   capabilities: SessionCapabilities.optional(),
   /** Most that the run may use. */
   budget: BudgetLimits.optional(),
-  /** Its model calls are items of batches, whatever its package says; as the package says when absent. */
-  batch: text({ pattern: new RegExp("^within 24h$", "u") }).optional(),
+  /** Whether its model calls are items of batches, whatever its package says; as the package says when absent. */
+  batch: z.enum(["within 24h", "off"]).optional(),
   /** Texts added before the input. */
   context: z.array(z.string()).optional(),
   /** Free JSON of the caller. */

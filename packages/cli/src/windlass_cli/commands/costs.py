@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
@@ -19,10 +18,11 @@ from windlass_protocol import JsonObject
 if TYPE_CHECKING:
     from windlass import AgentRuntime
     from windlass.catalog import RunNumbers
+    from windlass.catalog.stats import RunSplit
     from windlass_harness.views.costs import RunCosts
 
 RUNS_MAX: Final = 10_000
-"""The newest runs that costs by tool and by model are computed from: their records are read."""
+"""The newest runs that costs by tool are computed from: their records are read."""
 DAY_S: Final = 86_400
 _MICROS: Final = 1_000_000
 _SPAN: Final = re.compile(r"(\d{1,5})([hd])")
@@ -42,6 +42,12 @@ class By(StrEnum):
     TOOL = "tool"
 
 
+_SPLITS: Final[dict[By, "RunSplit"]] = {
+    By.USER: "owner",
+    By.AGENT: "agent",
+    By.MODEL: "model",
+    By.VERSION: "version",
+}
 _RUN_HEADER: Final = ("runs", "input tokens", "cached", "output tokens", "cost")
 _TOOL_HEADER: Final = ("calls", "tokens of results", "tokens in prompts", "cost in prompts")
 
@@ -73,8 +79,6 @@ def costs(
         async with command.reading() as runtime:
             if by is By.TOOL:
                 header, rows = _TOOL_HEADER, await _by_tool(_read_costs(runtime, begin, end, agent))
-            elif by is By.MODEL:
-                header, rows = _RUN_HEADER, await _by_model(_read_costs(runtime, begin, end, agent))
             else:
                 header, rows = _RUN_HEADER, await _by_run(runtime, by, begin, end, agent)
             if agent and not rows and not (await runtime.sessions.runs(agent_id=agent, limit=1)).items:
@@ -129,17 +133,17 @@ async def _by_run(
 
     if by is By.DAY:
         begin = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    split = {By.USER: "owner", By.AGENT: "agent", By.VERSION: "version"}.get(by)
+    split: RunSplit | None = _SPLITS.get(by)
     # As few intervals as possible, unless days are asked for.
     width_s = DAY_S if by is By.DAY else BUCKET_S_MAX
-    stats = await runtime.sessions.stats(begin, end, bucket_s=width_s, agent_id=agent, split=split)  # pyright: ignore[reportArgumentType] - one of the three
+    stats = await runtime.sessions.stats(begin, end, bucket_s=width_s, agent_id=agent, split=split)
     if by is By.DAY:
         return [_numbers(bucket.at[:10], bucket) for bucket in stats.buckets if bucket.runs]
     most = sorted(stats.groups, key=lambda group: (-group.total.cost_micros, group.name))
     return [_numbers(group.name or NO_VALUE, group.total) for group in most]
 
 
-def _numbers(name: str, numbers: "RunNumbers | _ModelNumbers") -> Row:
+def _numbers(name: str, numbers: "RunNumbers") -> Row:
     share = numbers.cache_read_tokens / numbers.input_tokens if numbers.input_tokens else 0.0
     return (
         name,
@@ -149,31 +153,6 @@ def _numbers(name: str, numbers: "RunNumbers | _ModelNumbers") -> Row:
         numbers.output_tokens,
         numbers.cost_micros / _MICROS,
     )
-
-
-@dataclass
-class _ModelNumbers:
-    """What the calls of a model used in all runs."""
-
-    runs: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cost_micros: int = 0
-
-
-async def _by_model(runs: AsyncIterator["RunCosts"]) -> list[Row]:
-    models: dict[str, _ModelNumbers] = {}
-    async for costs_of_run in runs:
-        for name, usage in costs_of_run.models.items():
-            numbers = models.setdefault(name, _ModelNumbers())
-            numbers.runs += 1
-            numbers.input_tokens += usage.input_tokens or 0
-            numbers.output_tokens += usage.output_tokens or 0
-            numbers.cache_read_tokens += usage.cache_read_tokens or 0
-            numbers.cost_micros += usage.cost_micros or 0
-    most = sorted(models.items(), key=lambda item: (-item[1].cost_micros, item[0]))
-    return [_numbers(name, numbers) for name, numbers in most]
 
 
 async def _read_costs(

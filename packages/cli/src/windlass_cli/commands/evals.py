@@ -9,7 +9,16 @@ import typer
 
 from windlass import evals
 from windlass.errors import wrong
-from windlass_cli.backend import Command, all_items, choose_agent, command_of, complete_id, finish
+from windlass_cli.backend import (
+    BatchOption,
+    Command,
+    all_items,
+    batch_choice,
+    choose_agent,
+    command_of,
+    complete_id,
+    finish,
+)
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
 from windlass_cli.settings import OWNER
 
@@ -57,10 +66,7 @@ def run(
         int | None,
         typer.Option(min=1, max=1_000, help="Attempts at the same time: 8, or 1,000 with batches."),
     ] = None,
-    batch: Annotated[
-        bool,
-        typer.Option("--batch", help="Answer model calls in batches, within 24 hours, at a lower price."),
-    ] = False,
+    batch: BatchOption = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; may be repeated.")] = None,
     tools: Annotated[
         str, typer.Option(help="Tools: real, or recorded (from the runs of the cases).")
@@ -101,7 +107,7 @@ def run(
             approvals=approvals,  # pyright: ignore[reportArgumentType] - `Experiment` checks it
             user_model=user_model,
             at_once=at_once,
-            batch="within 24h" if batch else None,
+            batch=batch_choice(batch),
             experiment_id=experiment,
             owner=OWNER,
         )

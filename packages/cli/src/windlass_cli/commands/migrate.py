@@ -12,7 +12,7 @@ from windlass_cli.output import CommandError, Exit, to_json
 from windlass_cli.settings import LOCAL
 
 if TYPE_CHECKING:
-    from windlass.adapters.journals.sqlite.schema import StoreVersion
+    from windlass.sqlite.schema import StoreVersion
 
 
 def migrate(
@@ -36,7 +36,7 @@ def migrate(
 
 
 async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
-    from windlass.adapters.journals.sqlite import schema as sqlite_versions  # noqa: PLC0415 - slow to import
+    from windlass.sqlite import schema as sqlite_versions  # noqa: PLC0415 - slow to import
 
     if command.settings.address:
         return await _migrate_database(command, is_trial=is_trial, as_json=as_json)

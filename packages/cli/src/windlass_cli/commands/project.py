@@ -233,8 +233,8 @@ def _options(command: Command) -> Iterator[Finding]:
 async def _store(
     command: Command, path: Path, *, is_deep: bool, what: str = "store"
 ) -> AsyncIterator[Finding]:
-    from windlass.adapters.journals.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
-    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
+    from windlass.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
+    from windlass.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     settings = command.settings
     try:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from windlass_cli.backend import Backend, LocalStore, command_of, finish
+from windlass_cli.backend import Backend, BatchOption, LocalStore, batch_choice, command_of, finish
 from windlass_cli.follow import RunWatch, follow_run, start_run
 from windlass_cli.output import CommandError, Exit
 
@@ -23,6 +23,7 @@ def run(
         bool, typer.Option("--json", help="Write events and result as lines of JSON.")
     ] = False,
     ask: Annotated[bool, typer.Option(help="Ask for approvals on this terminal.")] = True,
+    batch: BatchOption = None,
 ) -> None:
     """Run an agent on one message and stream its answer.
 
@@ -37,7 +38,9 @@ def run(
 
     async def work(backend: Backend) -> Exit:
         name = await backend.agent(agent)
-        started_run = await start_run(command, backend, agent=name, message=message, session_id=session)
+        started_run = await start_run(
+            command, backend, agent=name, message=message, session_id=session, batch=batch_choice(batch)
+        )
         return await follow_run(command, backend, watch=watch, run=started_run)
 
     command.ask(work, drives=True)

@@ -1,6 +1,6 @@
 """Ends of a run: the terminal records of its turn, its run and its session."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import UNSET
@@ -8,6 +8,7 @@ from msgspec import UNSET
 from windlass_harness.loop import failures, people, programs, subagents
 from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn, StartItem
 from windlass_harness.loop.notes import CallNotes
+from windlass_harness.loop.rules import NO_RUN_LIMITS, RunLimit
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED, STOPPED_READING, Call, CallStage
 from windlass_harness.views.runs import RunEnd, RunState
@@ -69,9 +70,17 @@ def cancel_run(state: LoopState, now: Moment) -> Ending:
 
 
 def exhaust_budget(
-    state: LoopState, names: tuple[BudgetName, ...], *, now: Moment, needed: int | None = None
+    state: LoopState,
+    names: tuple[BudgetName, ...],
+    *,
+    now: Moment,
+    needed: int | None = None,
+    run_limits: Mapping[BudgetName, RunLimit] = NO_RUN_LIMITS,
 ) -> Ending:
-    """Return the end of a run that used up a budget; `needed` is what its next answer may cost at least."""
+    """Return the end of a run that used up a budget; `needed` is what its next answer may cost at least.
+
+    `run_limits` are the limits of each run that its budget comes from.
+    """
     ending, spent = _Ending(state), state.run_notes.spent
     run_id, limits = ending.run.run_id, ending.run.budget
     assert limits is not None, "only a run with a budget can use it up"
@@ -83,7 +92,7 @@ def exhaust_budget(
         wall_ms_used=state.wall_ms(now),
     )
     error = failures.out_of_budget(
-        [(name, *_amounts_of(used, limits, name)) for name in names], needed=needed
+        [(name, *_amounts_of(used, limits, name)) for name in names], needed=needed, run_limits=run_limits
     )
     budget_body = records.BudgetExhausted(exceeded=[*names], used=used, limits=limits, run_id=run_id)
     run = records.RunBudgetExhausted(

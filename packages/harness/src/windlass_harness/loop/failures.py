@@ -1,18 +1,19 @@
 """Errors that end a run, with their texts and remedies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic import JsonValue
 
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import NO_RUN_LIMITS, Rules, RunLimit
 from windlass_protocol import (
     BudgetName,
     ErrorCode,
     ErrorInfo,
     ErrorKind,
     FinishReason,
+    JsonObject,
     OutputError,
     PolicyRef,
     RetryClass,
@@ -172,24 +173,40 @@ NEEDED_MICROS: Final = "neededMicros"
 """In the details of the error of a used-up budget: what the next answer may cost at least."""
 
 
-def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]], *, needed: int | None = None) -> ErrorInfo:
+def out_of_budget(
+    spent: Sequence[tuple[BudgetName, int, int]],
+    *,
+    needed: int | None = None,
+    run_limits: Mapping[BudgetName, RunLimit] = NO_RUN_LIMITS,
+) -> ErrorInfo:
     """Return the error of used-up budgets; `spent` has name, amount used and limit of each.
 
-    `needed` is what the next answer may cost at least.
+    `needed` is what the next answer may cost at least; `run_limits` are limits that budgets come from.
     """
-    usage = ", ".join(f"{used:,} of {limit:,} {_UNITS[name]}" for name, used, limit in spent)
-    more = "" if needed is None else f", and the next answer may cost {needed:,}"
-    budgets: list[JsonValue] = [
-        {"name": name.value, "limit": limit, "used": used} for name, used, limit in spent
-    ]
+    amounts: list[str] = []
+    budgets: list[JsonValue] = []
     details: dict[str, JsonValue] = {"reason": "budget_exhausted", "budgets": budgets}
+    for name, used, most in spent:
+        amount = f"{used:,} of {most:,} {_UNITS[name]}"
+        budget: JsonObject = {"name": name.value, "limit": most, "used": used}
+        limit = run_limits.get(name)
+        if limit is not None:
+            subject = f" of {limit.subject}" if limit.subject else ""
+            amount = f"{amount} of limit {limit.name}{subject} for each run"
+            details |= {"limit": limit.name, "subject": limit.subject, "per": "run"}
+        amounts.append(amount)
+        budgets.append(budget)
+    more = "" if needed is None else f", and the next answer may cost {needed:,}"
     if needed is not None:
         details[NEEDED_MICROS] = needed
+    advice = (
+        "An operator can raise the limit." if "limit" in details else "Give a new run more, or ask for less."
+    )
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
-        message=f"The run has used up its budget: {usage}{more}. Give a new run more, or ask for less.",
+        message=f"The run has used up its budget: {', '.join(amounts)}{more}. {advice}",
         details=details,
     )
 

@@ -55,10 +55,12 @@ def begin_call(state: LoopState, *, now: Moment, rules: Rules) -> Plan:
     if bounds is None:
         return Plan(ends.fail_run(state, failures.missing_price(state.model_id or ""), now=now))
     cheaper, model_id = _cheaper_calls(state, bounds, rules), None
+    run_limit = rules.run_limits.get(BudgetName.COST)
+    is_cheaper = run_limit is not None and run_limit.at_limit is LimitChoice.CHEAPER
     if limit is not None:
         left = limit - state.run_notes.budget.cost_micros_used
         fitted, cheaper = _fit(bounds, left), _fitting_calls(cheaper, left)
-        if fitted is None and cheaper and is_at_limit(rules, LimitChoice.CHEAPER):
+        if fitted is None and cheaper and is_cheaper:
             model_id, fitted = cheaper[0].model_id, cheaper[0].bounds
         if fitted is None:
             needed = bounds.cost(bounds.answer_tokens_min)
@@ -82,29 +84,20 @@ def reach_budget(
     `needed` is what its next answer may cost at least.
     """
     limits, used, bounds = state.run_notes.limits, state.run_notes.budget, bounds_of(state, rules)
-    is_money = names == (BudgetName.COST,)
-    if (
-        rules.run_limit is not None
-        and is_at_limit(rules, LimitChoice.ASK)
-        and bounds is not None
-        and (is_money or names == (BudgetName.TOKENS,))
-    ):
+    run_limit = rules.run_limits.get(names[0]) if len(names) == 1 else None
+    if run_limit is not None and run_limit.at_limit is LimitChoice.ASK and bounds is not None:
+        is_money = names[0] is BudgetName.COST
         micros, tokens = bounds.amounts(bounds.answer_tokens)
         ask = LimitAsk(
-            rules.run_limit.name,
+            run_limit.name,
             names[0],
             used=used.cost_micros_used if is_money else used.tokens_used,
             most=(limits.max_cost_micros if is_money else limits.max_tokens) or 0,
             amount=micros if is_money else tokens,
-            responders=rules.run_limit.responders,
+            responders=run_limit.responders,
         )
         return Plan((overdraft.request(state, ask, call=_key_of(state), now=now),))
-    return Plan(ends.exhaust_budget(state, names, now=now, needed=needed))
-
-
-def is_at_limit(rules: Rules, choice: LimitChoice) -> bool:
-    """Whether this happens when the budget of the run is used up."""
-    return rules.run_limit is not None and rules.run_limit.at_limit is choice
+    return Plan(ends.exhaust_budget(state, names, now=now, needed=needed, run_limits=rules.run_limits))
 
 
 def _cheaper_calls(state: LoopState, bounds: CallBounds, rules: Rules) -> list[CheaperCall]:

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass_harness.retry import RetryPolicy
-from windlass_protocol import LimitChoice
+from windlass_protocol import BudgetName, LimitChoice
 from windlass_protocol.frozen import frozen
 
 REFUSALS_MAX: Final = 5
@@ -63,6 +63,8 @@ class RunLimit:
     at_limit: LimitChoice
     responders: tuple[str, ...] | None = None
     """Who may let the run spend more; None for anyone."""
+    subject: str = ""
+    """The owner or the agent, if each has a limit."""
 
 
 @frozen
@@ -162,6 +164,7 @@ class CallBounds:
 
 
 MILLION: Final = 1_000_000
+NO_RUN_LIMITS: Final[Mapping[BudgetName, RunLimit]] = {}
 NO_TERMS: Final[Mapping[str | None, ModelTerms]] = {}
 
 
@@ -209,8 +212,8 @@ class Rules:
     """Terms of the models of a run with a limit in money; None is the first model, a name a fallback."""
     is_shared: bool = False
     """Whether the run counts for limits that it shares with other runs: each of its calls asks the store."""
-    run_limit: RunLimit | None = None
-    """The limit that its budget comes from, if that does more than end the run."""
+    run_limits: Mapping[BudgetName, RunLimit] = field(default_factory=lambda: NO_RUN_LIMITS)
+    """The limits of each run that its budget comes from."""
 
 
 DEFAULT_RULES: Final = Rules()

@@ -21,6 +21,11 @@ _INPUTS: Final = ("input_", "cache_")
 UNKNOWN: Final = "unknown"
 
 
+def model_name(route_id: str, model_id: str) -> str:
+    """Return a model as agents name it, which is its name in costs and statistics: `provider/model`."""
+    return f"{route_id}/{model_id}"
+
+
 @frozen
 class StepCost:
     """A model call."""
@@ -58,6 +63,14 @@ class ToolCost:
     cost_micros: int = 0
 
 
+@frozen
+class ChildRun:
+    """The run of a subagent: what its models used is in its own session."""
+
+    session_id: str
+    run_id: str
+
+
 @mutable
 class RunCosts:
     """The costs of a run, as far as its records say."""
@@ -68,11 +81,13 @@ class RunCosts:
     """What subagents used, by their names."""
     results: list[ResultCost] = field(default_factory=list[ResultCost])
     tools: dict[str, ToolCost] = field(default_factory=dict[str, ToolCost])
+    children: list[ChildRun] = field(default_factory=list[ChildRun])
 
     def add(self, other: "RunCosts") -> None:
         """Add the costs of another run."""
         self.steps += other.steps
         self.results += other.results
+        self.children += other.children
         for mine, theirs in ((self.models, other.models), (self.agents, other.agents)):
             for name, usage in theirs.items():
                 mine[name] = add_usage(mine.get(name, NO_USAGE), usage)
@@ -112,6 +127,8 @@ def cache_share(usage: Usage) -> float | None:
 class _Fold:
     def __init__(self) -> None:
         self.costs = RunCosts()
+        self._first: tuple[str, str] | None = None
+        """The first model of the run: its id in records, and its name."""
         self._model_id = UNKNOWN
         self._inner: set[str] = set()
         """Calls of programs, whose results the model does not see."""
@@ -122,8 +139,12 @@ class _Fold:
 
     def take(self, kind: str, data: JsonObject) -> None:
         match kind:
+            case "run.started":
+                started = read_body(records.RunStarted, data)
+                if started.route_id is not None and started.model_id is not None:
+                    self._first = started.model_id, model_name(started.route_id, started.model_id)
             case "step.started":
-                self._model_id = read_body(records.StepStarted, data).model_id or UNKNOWN
+                self._model_id = self._name(read_body(records.StepStarted, data).model_id or UNKNOWN)
             case "actions.requested":
                 body = read_body(records.ActionsRequested, data)
                 if body.parent_call_id is not None:
@@ -135,6 +156,10 @@ class _Fold:
                 self._step(body)
             case "step.failed" | "step.retrying" | "compaction.completed" | "compaction.failed":
                 self._other(kind, data)
+            case "subagent.called":
+                called = read_body(records.SubagentCalled, data)
+                if called.child_run_id is not None:
+                    self.costs.children.append(ChildRun(called.child_session_id, called.child_run_id))
             case "subagent.completed":
                 report = read_body(records.SubagentCompleted, data)
                 usage = usage_model(report.usage) or NO_USAGE
@@ -179,7 +204,7 @@ class _Fold:
         model_id = data.get("modelId")
         usage = data.get("usage")
         if isinstance(usage, dict):
-            name = model_id if isinstance(model_id, str) else self._model_id
+            name = self._name(model_id) if isinstance(model_id, str) else self._model_id
             self._charge(name, Usage.model_validate(usage))
         if kind == "compaction.completed":
             self._results.clear()
@@ -194,6 +219,10 @@ class _Fold:
         result = ResultCost(body.result.call_id, name, tokens)
         self._results.append(result)
         self._paid_in_run(result)
+
+    def _name(self, model_id: str) -> str:
+        """Return the name of a model: records have the first of a run by its id, others by their names."""
+        return self._first[1] if self._first is not None and self._first[0] == model_id else model_id
 
     def _charge(self, model_id: str, usage: Usage) -> None:
         self.costs.models[model_id] = add_usage(self.costs.models.get(model_id, NO_USAGE), usage)

@@ -456,10 +456,10 @@ class _Draft:
             case records.InputRequested.TYPE:
                 self.asked = next(_objects(entry.data, "requests"), None)
             case records.RecoveryStarted.TYPE:
-                self.interrupted.append(_text(entry.data, "runId") or entry.run_id or "")
+                self.interrupted.append(_run_of(entry))
             case records.FeedbackGiven.TYPE:
                 rating = {"up": 1, "down": -1}.get(_text(entry.data, "thumb") or "", 0)
-                run_id = _text(entry.data, "runId") or entry.run_id or ""
+                run_id = _run_of(entry)
                 self.feedback.append(FeedbackNews(run_id, rating, tags_of(entry.data)))
             case kind:
                 if kind == records.RunStarted.TYPE:
@@ -507,7 +507,7 @@ class _Draft:
         if request is not None and request.get("kind") == "recovery":
             waits_on = "recovery"
         return RunNews(
-            _text(data, "runId") or entry.run_id or "",
+            _run_of(entry),
             RUN_STATUSES[entry.type],
             entry.at,
             agent_id=_text(began, "agentId") or entry.agent_id,
@@ -541,6 +541,10 @@ def _output(data: Mapping[str, JsonValue], request: Mapping[str, JsonValue] | No
     structured = data.get("structuredOutput")
     text = _text(data, "output") or ("" if structured is None else json.dumps(structured, ensure_ascii=False))
     return line_of(text or _text(data, "reason") or "")
+
+
+def _run_of(entry: Entry) -> str:
+    return _text(entry.data, "runId") or entry.run_id or ""
 
 
 def _text(data: Mapping[str, JsonValue], name: str) -> str | None:

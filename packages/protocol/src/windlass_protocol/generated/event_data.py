@@ -375,11 +375,9 @@ def _make_ContextClearedData() -> object:
 
 
 def _make_RunStartedData() -> object:
-    from typing import Annotated
+    from typing import Literal
 
-    from pydantic import StringConstraints
-
-    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Id, SourceRef
     from windlass_protocol.generated.event_data import ParentRun
     from windlass_protocol.generated.policy import BudgetLimits
@@ -402,7 +400,8 @@ def _make_RunStartedData() -> object:
         mode: Maybe[RunMode] = None
         capabilities: Maybe[SessionCapabilities] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
+        batch: Maybe[Literal["within 24h", "off"]] = None
+        has_own_output: Maybe[Bool] = None
         goal_id: Maybe[Str] = None
         goal_description: Maybe[Str] = None
         input_data: Maybe[JsonObject] = None

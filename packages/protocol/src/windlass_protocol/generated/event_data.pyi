@@ -331,8 +331,10 @@ class RunStartedData(Open):
     """What the channel of the request can do."""
     budget: Maybe[BudgetLimits] = None
     """Most that it may use."""
-    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
-    """When its model calls are answered, if its start said so."""
+    batch: Maybe[Literal["within 24h", "off"]] = None
+    """Whether its model calls are items of batches, if its start said so."""
+    has_own_output: Maybe[Bool] = None
+    """Whether its start said what it must return, whatever its agent says."""
     goal_id: Maybe[Str] = None
     """Goal it pursues."""
     goal_description: Maybe[Str] = None

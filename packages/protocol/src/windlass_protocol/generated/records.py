@@ -377,8 +377,10 @@ class RunStarted(Body, frozen=True, kw_only=True):
     """What the channel of the request can do."""
     budget: BudgetLimits | None = None
     """Most that it may use."""
-    batch: str | None = None
-    """When its model calls are answered, if its start said so."""
+    batch: Literal["within 24h", "off"] | None = None
+    """Whether its model calls are items of batches, if its start said so."""
+    has_own_output: bool | None = None
+    """Whether its start said what it must return, whatever its agent says."""
     goal_id: str | None = None
     """Goal it pursues."""
     goal_description: str | None = None

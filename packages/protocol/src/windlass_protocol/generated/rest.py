@@ -8,7 +8,7 @@ from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
 def _make_NewSession() -> object:
-    from typing import Annotated
+    from typing import Annotated, Literal
 
     from pydantic import Field, StringConstraints
 
@@ -29,7 +29,7 @@ def _make_NewSession() -> object:
         context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
+        batch: Maybe[Literal["within 24h", "off"]] = None
         goal: Maybe[Id] = None
         chat_id: Maybe[Id] = None
         current_stage: Maybe[Id] = None
@@ -68,7 +68,7 @@ def _make_NewMessage() -> object:
         context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
+        batch: Maybe[Literal["within 24h", "off"]] = None
         goal: Maybe[Id] = None
 
     return NewMessage

@@ -66,8 +66,8 @@ class NewSession(Closed):
     """Data of the application, kept in `run.started`."""
     budget: Maybe[BudgetLimits] = None
     """The most that the run may use."""
-    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
-    """Model calls of the run are items of batches, at a lower price; as the agent says if absent."""
+    batch: Maybe[Literal["within 24h", "off"]] = None
+    """Whether model calls of the run are items of batches, at a lower price; as the agent says if absent."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""
     chat_id: Maybe[Id] = None
@@ -107,8 +107,8 @@ class NewMessage(ExactlyOne, Closed):
     """Data of the application, kept in `run.started`."""
     budget: Maybe[BudgetLimits] = None
     """The most that the run may use."""
-    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
-    """Model calls of the run are items of batches, at a lower price; as the agent says if absent."""
+    batch: Maybe[Literal["within 24h", "off"]] = None
+    """Whether model calls of the run are items of batches, at a lower price; as the agent says if absent."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""
 

@@ -28,9 +28,7 @@ def _make_RunStatus() -> object:
 
 
 def _make_RunRequest() -> object:
-    from typing import Annotated
-
-    from pydantic import StringConstraints
+    from typing import Literal
 
     from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
     from windlass_protocol.generated.common import Id, SourceRef
@@ -55,7 +53,7 @@ def _make_RunRequest() -> object:
         mode: Maybe[RunMode] = None
         capabilities: Maybe[SessionCapabilities] = None
         budget: Maybe[BudgetLimits] = None
-        batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
+        batch: Maybe[Literal["within 24h", "off"]] = None
         context: Maybe[tuple[Str, ...]] = None
         metadata: Maybe[JsonObject] = None
         goal_id: Maybe[Str] = None

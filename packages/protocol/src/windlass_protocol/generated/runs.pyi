@@ -2,9 +2,9 @@
 """One turn of a session, from an input to its end."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import JsonValue, StringConstraints
+from pydantic import JsonValue
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
 from windlass_protocol.generated.common import Count, Id, SourceRef, Timestamp, Usage
@@ -54,8 +54,10 @@ class RunRequest(Closed):
     """What the channel of the request can do; everything when absent."""
     budget: Maybe[BudgetLimits] = None
     """Most that the run may use."""
-    batch: Maybe[Annotated[Str, StringConstraints(pattern="^within 24h$")]] = None
-    """Its model calls are items of batches, whatever its package says; as the package says when absent."""
+    batch: Maybe[Literal["within 24h", "off"]] = None
+    """Whether its model calls are items of batches, whatever its package says; as the package says when
+    absent.
+    """
     context: Maybe[tuple[Str, ...]] = None
     """Texts added before the input."""
     metadata: Maybe[JsonObject] = None

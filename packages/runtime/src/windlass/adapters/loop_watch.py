@@ -22,7 +22,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from windlass.ports.stalls import Stall, StallTotals
+from windlass.ports.machine import Stall, StallTotals
 
 STALL_S: Final = 0.25
 """The interval of signals, and the shortest delay of an answer that is a stall."""

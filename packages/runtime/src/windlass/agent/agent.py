@@ -214,6 +214,8 @@ def receipt_of(receipt: object) -> JsonObject | None:
 
 BatchWindow = Literal["within 24h"]
 """When the calls of a batch are answered: all providers of batches promise one day."""
+BatchChoice = Literal["within 24h", "off"]
+"""Whether the model calls of a run are items of batches, whatever its agent says."""
 TEMPERATURE_MAX: Final = 2.0
 MODELS_PER_AGENT_MAX: Final = 8
 OBJECT_ROUTE: Final = "object"

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_args, get_origin
 
 from pydantic import JsonValue, TypeAdapter
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.errors import wrong
 from windlass.limits import PACKAGE_BYTES_MAX
@@ -160,3 +160,15 @@ def schema_hash(schema: JsonObject) -> str:
 def contract_hash(contract: "OutputContract") -> str:
     """Return the hash of the schema of a contract."""
     return contract.content_hash or schema_hash(contract.json_schema)
+
+
+def json_of(value: object, what: str) -> JsonValue:
+    """Return the JSON form of a value.
+
+    Raises:
+        TypeError: it has none.
+    """
+    try:
+        return from_json(to_json(value))
+    except PydanticSerializationError as error:
+        raise TypeError(f"{what} has no JSON form: {error}") from None

@@ -168,6 +168,15 @@ def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
     return None if route is None else ProviderRoute.model_validate(route)
 
 
+def summary_model(package: RuntimePackage) -> str:
+    """Return the model that writes summaries, as records name it.
+
+    The first model of a run is named by its id, another one by provider and model.
+    """
+    route = compaction_route(package)
+    return package.provider_route.model_id if route is None else f"{route.route_id}/{route.model_id}"
+
+
 def retry_for_ms(package: RuntimePackage, default: int) -> int:
     """Return how long the agent's model calls are retried while the provider is away."""
     retry_ms = (package.provider_route.settings or {}).get("retryForMs")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass.catalog.feedback import Feedback as Feedback
+    from windlass.catalog.reading import Feedback as Feedback
     from windlass.catalog.reading import Page as Page
     from windlass.catalog.reading import RunTrace as RunTrace
     from windlass.catalog.reading import SessionAt as SessionAt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windlass.ports.listing import RunInfo as RunInfo
     from windlass.ports.listing import SessionInfo as SessionInfo
     from windlass.ports.listing import SettledRequest as SettledRequest
+    from windlass_harness.views.costs import ChildRun as ChildRun
     from windlass_harness.views.costs import ResultCost as ResultCost
     from windlass_harness.views.costs import RunCosts as RunCosts
     from windlass_harness.views.costs import StepCost as StepCost
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from windlass_protocol import SessionStatus as SessionStatus
 
 _HOMES = {
-    "windlass.catalog.feedback": ("Feedback",),
     "windlass.catalog.reading": (
+        "Feedback",
         "Page",
         "RunTrace",
         "SessionAt",
@@ -52,6 +53,7 @@ _HOMES = {
         "SettledRequest",
     ),
     "windlass_harness.views.costs": (
+        "ChildRun",
         "ResultCost",
         "RunCosts",
         "StepCost",

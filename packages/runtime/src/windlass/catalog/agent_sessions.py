@@ -18,8 +18,8 @@ from pydantic import JsonValue, ValidationError
 from windlass.catalog.reading import PAGE_ITEMS_MAX, Page, check_limit
 from windlass.catalog.sessions import Sessions, name_of
 from windlass.engine.clocks import moment, stamp
-from windlass.engine.folds import JournalFolds
-from windlass.engine.inbox import STATE, each_item
+from windlass.engine.driving.inbox import STATE, each_item
+from windlass.engine.writing.folds import JournalFolds
 from windlass.errors import Conflict, Rejected
 from windlass.ports.archive import SessionCopy, StoredAppend
 from windlass.ports.feed import EventBus

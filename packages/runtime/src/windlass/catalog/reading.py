@@ -12,13 +12,13 @@ from windlass.agent.agent import subagent_tool
 from windlass.agent.dynamic import join_instructions
 from windlass.agent.hooks import BEFORE_MODEL_CALL
 from windlass.agent.package import package_of
-from windlass.engine.model_call import system_words, to_llm
+from windlass.engine.model_calls.model_call import system_words, to_llm
 from windlass.errors import Rejected, kind_of
 from windlass.ports.catalog import RunRow
 from windlass.ports.documents import Document, Documents
 from windlass.ports.journal import Journal
 from windlass.ports.model import LLMMessage
-from windlass.ports.store import ContentStore
+from windlass.ports.store import ContentStore, Store
 from windlass.refusals import bad_request, not_begun
 from windlass.tools import definition_of
 from windlass_harness.loop.state import LoopState
@@ -61,6 +61,7 @@ PAGE_RECORDS_MAX: Final = 1_000
 TRACES_KEPT_MAX: Final = 8
 """Unfinished runs with traces that are kept for the next read."""
 _DOCUMENTS_PER_READ: Final = 200
+_MILESTONES_PER_READ: Final = 512
 _CURSOR: Final = re.compile(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
 
@@ -120,7 +121,7 @@ async def documents_page(
     return Page(tuple(item for _, item in page), page[-1][0] if len(named_items) > limit else None)
 
 
-_RECORDS_PER_READ: Final = 512
+__MILESTONES_PER_READ: Final = 512
 BATCH_BYTES_MAX: Final = 524_288
 """Bytes of the data of records that are folded at once."""
 MESSAGES: Final = "messages"
@@ -157,7 +158,7 @@ async def pages_of(
     A batch is small enough to be folded on the event loop, where others have their turn after each.
     """
     while last is None or after < last:
-        records = await journal.read(session_id, after=after, limit=_RECORDS_PER_READ)
+        records = await journal.read(session_id, after=after, limit=__MILESTONES_PER_READ)
         if last is not None:
             records = tuple(record for record in records if record.seq <= last)
         if not records:
@@ -464,3 +465,47 @@ def _hook_texts(after: Iterable[Record]) -> list[str]:
             context = (body.change or {}).get("context")
             texts += [str(text) for text in context] if isinstance(context, list) else ()
     return texts
+
+
+@sealed
+class Feedback:
+    """What a person said of a run, of one of its steps, or of an answer."""
+
+    at: str
+    run_id: str
+    thumb: str | None = None
+    """up or down."""
+    score: float | None = None
+    """From 0, the worst, to 1, the best."""
+    note: str | None = None
+    tags: tuple[str, ...] = ()
+    step_index: int | None = None
+    """The step that is meant, from 0; None for the whole run."""
+    message_id: str | None = None
+    """The answer that is meant."""
+    by: str | None = None
+
+
+async def feedback_of(store: Store, row: RunRow) -> tuple[Feedback, ...]:
+    """Return the feedback of a run, oldest first."""
+    items: list[Feedback] = []
+    after = 0
+    while page := await store.milestones(row.session_id, after=after, limit=_MILESTONES_PER_READ):
+        after = page[-1].seq
+        for record in page:
+            data = record.body
+            if isinstance(data, records.FeedbackGiven) and data.run_id == row.run_id:
+                items.append(
+                    Feedback(
+                        record.at,
+                        row.run_id,
+                        data.thumb,
+                        data.score,
+                        data.note,
+                        tuple(data.tags or ()),
+                        data.step_index,
+                        data.message_id,
+                        data.by,
+                    )
+                )
+    return tuple(items)

@@ -12,19 +12,29 @@ from functools import partial
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 from windlass.catalog import archive, reading
-from windlass.catalog.feedback import Feedback, feedback_of
+from windlass.catalog.model_counts import ModelCounts
 from windlass.catalog.reading import (
     PAGE_RECORDS_MAX,
+    Feedback,
     Page,
     RunTrace,
     SessionAt,
     StepPrompt,
     check_limit,
+    feedback_of,
     page_of,
     place_of,
     prompt_of,
 )
-from windlass.catalog.stats import RunStats, check_moment, check_split, count_filter, groups_of, stats_of
+from windlass.catalog.stats import (
+    RunSplit,
+    RunStats,
+    check_moment,
+    check_split,
+    count_filter,
+    groups_of,
+    stats_of,
+)
 from windlass.engine.clocks import moment, stamp
 from windlass.errors import AgentError, Conflict, check_whole, kind_of
 from windlass.ports.clock import IDLE, Clock
@@ -42,7 +52,6 @@ from windlass.ports.listing import (
     SessionOrder,
     SessionSort,
     SettledRequest,
-    Split,
     WaitCause,
     place_of_run,
     place_of_session,
@@ -394,6 +403,7 @@ class Sessions:
         self._machine = machine
         self._redactor = redactor
         self._traces = reading.Traces()
+        self._model_counts = ModelCounts(store, content)
 
     # lists
 
@@ -534,13 +544,15 @@ class Sessions:
         bucket_s: int = 3_600,
         agent_id: str | None = None,
         owner: str | None = None,
-        split: Split | None = None,
+        split: RunSplit | None = None,
     ) -> RunStats:
         """Return counts, durations and cost of runs over time, and the work that waits for people, from the
         index.
 
         A run counts in the bucket of its start. Without an agent, runs of subagents are left out: the calling
-        run includes their usage. `split` adds the same numbers by agent, by version or by owner (`groups`).
+        run includes their usage. `split` adds the same numbers by agent, by model, by version or by owner
+        (`groups`). A run counts for each model that answered it or a subagent of it, with what that model
+        used.
 
         Raises:
             Rejected: the time range or the split is not valid, or there are more than 1,000 buckets.
@@ -552,8 +564,11 @@ class Sessions:
         statistics = stats_of(counted, counts, waiting=waiting)
         if by is None:
             return statistics
-        apart = replace(counted, split=by)
-        return replace(statistics, groups=groups_of(apart, await self._store.run_counts(apart)))
+        if by == "model":
+            apart = await self._model_counts.count(counted)
+        else:
+            apart = await self._store.run_counts(replace(counted, split=by))
+        return replace(statistics, groups=groups_of(counted, apart))
 
     # one session
 

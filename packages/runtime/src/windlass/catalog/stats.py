@@ -1,19 +1,19 @@
 """Counts, durations and cost of runs over time."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
-from windlass.agent.package import package_of
 from windlass.engine.clocks import stamp
-from windlass.errors import Rejected, check_whole, kind_of
-from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunTimes, Split, Waiting
-from windlass.ports.store import ContentStore
+from windlass.errors import check_whole, kind_of
+from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunTimes, Waiting
 from windlass.refusals import bad_request, check_id
 from windlass_protocol import RunStatus
 from windlass_protocol.frozen import sealed
 
+RunSplit = Literal["agent", "model", "owner", "version"]
+"""What the runs of statistics are split by."""
 BUCKETS_MAX: Final = 1_000
 """Time buckets of one query."""
 BUCKET_S_MAX: Final = 366 * 86_400
@@ -51,10 +51,10 @@ class RunNumbers:
 
 @sealed
 class RunGroup:
-    """The runs of one agent, version or owner over time."""
+    """The runs of one agent, model, version or owner over time."""
 
     name: str
-    """The agent, the fingerprint of the version, or the owner; empty for runs without one."""
+    """The agent, the model, the fingerprint of the version, or the owner; empty for runs without one."""
     total: RunNumbers
     buckets: tuple[RunNumbers, ...]
 
@@ -106,23 +106,25 @@ def check_moment(value: object, what: str) -> None:
         raise bad_request(f"{what} must be a datetime with a time zone, found {kind_of(value)}")
 
 
-def check_split(value: object) -> Split | None:
+def check_split(value: object) -> RunSplit | None:
     """Return what statistics are split by.
 
     Raises:
-        Rejected: it is not `agent`, `version` or `owner`.
+        Rejected: it is not `agent`, `model`, `owner` or `version`.
     """
     match value:
         case None:
             return None
         case "agent":
             return "agent"
+        case "model":
+            return "model"
         case "version":
             return "version"
         case "owner":
             return "owner"
         case _:
-            raise bad_request(f"split must be agent, version or owner, found {kind_of(value)}")
+            raise bad_request(f"split must be agent, model, owner or version, found {kind_of(value)}")
 
 
 def stats_of(query: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
@@ -146,36 +148,6 @@ def groups_of(query: CountFilter, counts: RunCounts) -> tuple[RunGroup, ...]:
         for name in names
     ]
     return tuple(sorted(groups, key=lambda group: -group.total.runs))
-
-
-async def by_model(groups: Iterable[RunGroup], content: ContentStore) -> tuple[RunGroup, ...]:
-    """Return the groups of versions by the model that each of them calls first."""
-    models: dict[str, list[RunGroup]] = {}
-    for group in groups:
-        try:
-            model = (await package_of(content, group.name)).provider_route.model_id
-        except Rejected:  # it is no longer stored
-            model = "unknown"
-        models.setdefault(model, []).append(group)
-    named_groups = [merge_groups(model, some) for model, some in models.items()]
-    return tuple(sorted(named_groups, key=lambda group: -group.total.runs))
-
-
-def merge_groups(name: str, groups: Sequence[RunGroup]) -> RunGroup:
-    """Return groups as one; durations stay only if there is one group, because percentiles do not add up."""
-    if len(groups) == 1:
-        return replace(groups[0], name=name)
-    total = _sum([group.total for group in groups])
-    return RunGroup(
-        name, total, tuple(_sum(parts) for parts in zip(*(group.buckets for group in groups), strict=True))
-    )
-
-
-def _sum(numbers: Sequence[RunNumbers]) -> RunNumbers:
-    first = numbers[0]
-    names = (part.name for part in fields(first) if part.name not in {"at", "p50_ms", "p95_ms"})
-    sums = {name: sum(getattr(item, name) for item in numbers) for name in names}
-    return RunNumbers(first.at, **sums)
 
 
 def _over_time(

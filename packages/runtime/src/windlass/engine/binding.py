@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from windlass.agent.agent import check_sink
 from windlass.agent.dynamic import Placed
 from windlass.agent.output import OutputType
-from windlass.agent.package import compaction_config, compaction_route, retry_for_ms
+from windlass.agent.package import compaction_config, compaction_route, retry_for_ms, summary_model
 from windlass.agent.skills import Skills
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
@@ -51,7 +51,7 @@ def compaction_rule(
     rule = CompactionRule(
         limit=window,
         overhead_tokens=estimate_tokens(package.agent.instructions or "") + estimate_tokens(definitions),
-        model_id=(compaction_route(package) or package.provider_route).model_id,
+        model_id=summary_model(package),
     )
     if config is not None:
         return replace(
@@ -205,7 +205,8 @@ class Binding:
     @property
     def summary_tariff(self) -> Tariff:
         """The prices of the model that writes summaries."""
-        return tariff_of(self.summary_provider, self.summary_route, self.summary_model_id, self.prices)
+        route = compaction_route(self.package) or self.package.provider_route
+        return tariff_of(self.summary_provider, route.route_id, route.model_id, self.prices)
 
     @property
     def summary_route(self) -> str:
@@ -219,8 +220,8 @@ class Binding:
 
     @property
     def summary_model_id(self) -> str:
-        """The model id of summaries, as recorded."""
-        return (compaction_route(self.package) or self.package.provider_route).model_id
+        """The model of summaries, as recorded."""
+        return summary_model(self.package)
 
     @property
     def instructions(self) -> str:

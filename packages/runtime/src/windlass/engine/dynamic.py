@@ -14,8 +14,8 @@ from windlass.agent.dynamic import DynamicContext, Placed, join_instructions
 from windlass.agent.skills import Skill, Skills
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.masking import log_failure
-from windlass.engine.writer import retry_store_call
+from windlass.engine.writing.masking import log_failure
+from windlass.engine.writing.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, check_text, is_for_us, kind_of, wrong
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
 from windlass.ports.clock import Clock

@@ -3,32 +3,71 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import field
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from windlass.engine.batches import Batches
 from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import Lease, PauseClock
 from windlass.engine.deadline import Deadlines
 from windlass.engine.dynamic import ResolverPorts
-from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.programs import Programs
-from windlass.engine.provider_limits import RuntimeLimits
-from windlass.engine.session_sandbox import FindSandbox
-from windlass.engine.spend_limits import SpendLimits
-from windlass.engine.subagents import Delegator
+from windlass.engine.spending.batches import Batches
+from windlass.engine.spending.provider_limits import RuntimeLimits
+from windlass.engine.spending.spend_limits import SpendLimits
 from windlass.engine.tasks import EffectTask, Tasks
-from windlass.engine.writer import SessionWriter
+from windlass.engine.tool_calls.approval import Judged
+from windlass.engine.tool_calls.subagents import Delegator
+from windlass.engine.writing.masking import MaskedAnswer, SecretInputs
+from windlass.engine.writing.writer import SessionWriter
 from windlass.ports.clock import Clock, Random
 from windlass.ports.feed import EventBus
-from windlass.ports.interpreter import Interpreter, LiveProgram
+from windlass.ports.interpreter import Interpreter, LiveProgram, ProgramFunctions
+from windlass.ports.sandbox import FindSandbox, MakeSessionSandbox
 from windlass.ports.store import ContentStore
 from windlass.prices import UnpricedModels
 from windlass.tools.router import ToolGates
+from windlass_harness.loop.events import CallJudged, CallRefused, LoopEvent, RunProgram
+from windlass_harness.loop.notes import ProgramVariables
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
 from windlass_protocol import AllowDecision
 from windlass_protocol.frozen import frozen
+
+
+class ProgramRunner(Protocol):
+    """Checks and runs the programs of a run."""
+
+    async def check(
+        self,
+        judged: Judged,
+        functions: ProgramFunctions,
+        *,
+        redactor: Redactor,
+        variables: ProgramVariables | None,
+    ) -> CallJudged | CallRefused:
+        """Return the decision about the call of a program; a refusal if the program cannot run."""
+        ...
+
+    async def run_turn(self, effect: RunProgram, *, binding: Binding) -> LoopEvent:
+        """Run a program until it waits for calls or ends; failures of it are part of the event."""
+        ...
+
+
+class MakePrograms(Protocol):
+    """Makes what runs the programs of a run."""
+
+    def __call__(
+        self,
+        interpreter: Interpreter | None,
+        content: ContentStore,
+        clock: Clock,
+        owner: str,
+        family: str,
+        live: dict[str, LiveProgram],
+        run: RunState | None,
+    ) -> ProgramRunner:
+        """Return it; `live` holds the functions of the application that wait in memory, by their calls."""
+        ...
 
 
 @frozen
@@ -40,6 +79,11 @@ class EffectPorts:
     clock: Clock
     random: Random
     is_attended: bool
+    sandbox_of: FindSandbox
+    session_sandboxes: Callable[[], MakeSessionSandbox]
+    """Enters the room that makes sandboxes of sessions."""
+    programs: Callable[[], MakePrograms]
+    """Enters the room that runs programs."""
     calls_max: int = CALLS_PER_STEP_MAX
     """Calls per answer."""
     gates: ToolGates = field(default_factory=ToolGates)
@@ -55,8 +99,6 @@ class EffectPorts:
     delegator: Delegator | None = None
     interpreter: Interpreter | None = None
     """Runs the programs of models."""
-    sandbox_of: FindSandbox | None = None
-    """Finds the sandboxes of runs; without it no agent has one."""
     after_chunk: Callable[[], Awaitable[None]] | None = None
     """Awaited after each delta, if the application publishes deltas itself."""
 
@@ -134,10 +176,10 @@ class EffectContext:
         """Return the task that performs the effect of a key, or else the current task."""
         return self.tasks.under_way.get(key) or current_task()
 
-    def programs(self, state: LoopState) -> Programs:
+    def programs(self, state: LoopState) -> ProgramRunner:
         """Return what runs the programs of the current run."""
         shared, run = self.shared, state.run
-        return Programs(
+        return shared.programs()(
             shared.interpreter,
             shared.content,
             shared.clock,

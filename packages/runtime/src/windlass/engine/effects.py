@@ -1,27 +1,27 @@
 """Effects of a session: each is performed by the part that knows how.
 
-Calls are judged in `windlass.engine.call_judge`, tools run in `windlass.engine.tool_effects`, and models are
-called in `windlass.engine.model_effects`. The tasks of effects are in `windlass.engine.tasks`.
+Calls are judged and run in `windlass.engine.tool_calls`, models are called in `windlass.engine.model_calls`.
+The tasks of effects are in `windlass.engine.tasks`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.engine.approval import deciders_of
 from windlass.engine.binding import MISSING_AGENT, Binder, load_prices
-from windlass.engine.call_judge import CallJudge
 from windlass.engine.clocks import PauseClock
 from windlass.engine.deadline import Interruptible
 from windlass.engine.delivery import deliver
 from windlass.engine.dynamic import resolve_run
 from windlass.engine.effect_context import EffectContext, EffectPorts
 from windlass.engine.hook_points import at_point, check_answer
-from windlass.engine.model_call import Prompt
-from windlass.engine.model_effects import ModelEffects
-from windlass.engine.subagents import review_report
+from windlass.engine.model_calls.model_call import Prompt
+from windlass.engine.model_calls.model_effects import ModelEffects
 from windlass.engine.tasks import Performed
-from windlass.engine.tool_effects import ToolEffects
-from windlass.engine.writer import SessionWriter
+from windlass.engine.tool_calls.approval import deciders_of
+from windlass.engine.tool_calls.call_judge import CallJudge
+from windlass.engine.tool_calls.subagents import review_report
+from windlass.engine.tool_calls.tool_effects import ToolEffects
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import AgentError, Rejected
 from windlass.ports.journal import Standing
 from windlass.ports.purses import CallGrant
@@ -29,6 +29,7 @@ from windlass_harness.loop.events import (
     CallHooks,
     CallModel,
     CallReserved,
+    CheaperCall,
     CheckOutput,
     Compact,
     Deliver,
@@ -42,9 +43,10 @@ from windlass_harness.loop.events import (
     Stopped,
 )
 from windlass_harness.loop.purse import reservation_of
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import Rules, RunLimit
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
+from windlass_protocol import BudgetName
 from windlass_protocol.bodies import Body
 
 
@@ -173,19 +175,19 @@ class Effects:
         if binding is None:
             return None
         rules = replace(binding.rules_from(rules), responders=deciders_of(binding, run))
-        limits, run_limit = (), None
+        limits, run_limits = (), dict[BudgetName, RunLimit]()
         if self.spend_limits is not None:
             limits = self.spend_limits.period_limits(run.owner, run.agent_id)
             can_ask = self._context.shared.is_attended and run.can_ask
-            run_limit = self.spend_limits.run_limit(run, can_ask=can_ask)
+            run_limits = self.spend_limits.run_limits(run, can_ask=can_ask)
         is_priced = run.budget is not None and run.budget.max_cost_micros is not None
         is_priced |= any(limit.max_cost_micros is not None for limit in limits)
-        if not is_priced and not limits and run_limit is None:
+        if not is_priced and not limits and not run_limits:
             return rules
         if is_priced:
             await load_prices()
         terms = binding.terms(self._context.shared.clock.now(), is_priced=is_priced)
-        return replace(rules, terms=terms, is_shared=bool(limits), run_limit=run_limit)
+        return replace(rules, terms=terms, is_shared=bool(limits), run_limits=run_limits)
 
     async def reserve(self, state: LoopState, effect: ReserveCall) -> LoopEvent:
         """Set aside what the next model call may cost, in the purses that the run counts for."""
@@ -196,16 +198,19 @@ class Effects:
         if not purses:
             # The limits were removed just now.
             return CallReserved(effect.call, reservation_of(effect.bounds), model_id=effect.model_id)
-        model_id, bounds, others = effect.model_id, effect.bounds, [*effect.cheaper]
+        offer: ReserveCall | CheaperCall = effect
+        others = iter(effect.cheaper)
         while True:
-            answer = await self._context.writer.hold_call(limits.store, effect.call, purses, bounds)
+            answer = await self._context.writer.hold_call(limits.store, effect.call, purses, offer.bounds)
             if isinstance(answer, CallGrant):
-                held = reservation_of(replace(bounds, answer_tokens=answer.answer_tokens), shared=effect.call)
-                return CallReserved(effect.call, held, model_id=model_id)
-            if not others or not limits.is_at_limit(answer, "cheaper"):
-                return limits.refusal(effect.call, answer, bounds, can_ask=self._context.can_ask(state))
-            cheaper = others.pop(0)
-            model_id, bounds = cheaper.model_id, cheaper.bounds
+                bounds = replace(offer.bounds, answer_tokens=answer.answer_tokens)
+                held = reservation_of(bounds, shared=effect.call)
+                return CallReserved(effect.call, held, model_id=offer.model_id)
+            cheaper = next(others, None) if limits.is_at_limit(answer, "cheaper") else None
+            if cheaper is None:
+                can_ask = self._context.can_ask(state)
+                return limits.refusal(effect.call, answer, offer.bounds, can_ask=can_ask)
+            offer = cheaper
 
     async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
         """Call the hooks of a point."""

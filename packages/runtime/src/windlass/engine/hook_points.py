@@ -8,7 +8,7 @@ from windlass.agent.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPRO
 from windlass.agent.output import OutputContext, contract_hash
 from windlass.engine.binding import Binding
 from windlass.engine.hooks import HookOutcome
-from windlass.engine.output import OutputCheck, check_output
+from windlass.engine.model_calls.output import OutputCheck, check_output
 from windlass.errors import Rejected
 from windlass.ports.clock import Clock
 from windlass.ports.host import HookCall

@@ -26,9 +26,9 @@ from windlass.agent.hooks import (
     Hook,
 )
 from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
-from windlass.engine.masking import log_failure
-from windlass.engine.model_call import elapsed_ms, whole
-from windlass.engine.writer import SessionWriter
+from windlass.engine.model_calls.model_call import elapsed_ms, whole
+from windlass.engine.writing.masking import log_failure
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Rejected, kind_of
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
@@ -41,7 +41,7 @@ from windlass.limits import (
     HOOK_WORDS_CHARS_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
-from windlass.ports.clock import Clock
+from windlass.ports.clock import Clock, begin_task
 from windlass.ports.host import UNCHANGED, Change, HookCall, Veto
 from windlass.ports.model import LLMMessage
 from windlass.tools.calling import failure_text, in_thread
@@ -583,9 +583,7 @@ class SessionEvents:
             if any(hook.wants(record.type) for hook in hooks):
                 self._pending.append((record, hooks))
         if self._pending and self._task is None:
-            self._task = asyncio.create_task(self._pass(), name="windlass event hooks")
-            self._tasks.add(self._task)
-            self._task.add_done_callback(self._tasks.discard)
+            self._task = begin_task(self._tasks, self._pass(), name="windlass event hooks")
 
     def _agent_of(self, run_id: str | None) -> str:
         return self._newest_agent_id if run_id is None else self._agent_by_run.get(run_id, "")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from windlass.engine.results import broken_off, failure_result
+from windlass.engine.tool_calls.results import broken_off, failure_result
 from windlass.ports.clock import Clock
 from windlass_harness.loop.events import (
     CallModel,

@@ -5,7 +5,6 @@ ids follow from the experiment, the case and the attempt. So the same call conti
 killed, and nothing that has ended is paid for twice: no judgement, and no answer that other scorers score.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Final, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from windlass.agent.agent import Agent, AnyAgent, BatchWindow
+from windlass.agent.agent import Agent, AnyAgent, BatchChoice
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
@@ -28,10 +27,10 @@ from windlass.ledger.replays import OUTPUT_CHARS_MAX, Player, rehearsal
 from windlass.limits import FAN_OUT_AT_ONCE_MAX
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_id, check_part, no_value
-from windlass.runtime.compose import AgentRuntime, fan_out_at_once
-from windlass.runtime.executors import check_priced
+from windlass.runtime.compose import AgentRuntime, run_all
 from windlass.runtime.registry import register_agent
 from windlass.runtime.requests import Approval, Interrupted, Question
+from windlass.runtime.starts.executors import check_priced
 from windlass.tools.context import ToolContext
 from windlass_harness.ledger.goals import Attempt, run_tokens, score
 from windlass_harness.ledger.tapes import read_tape
@@ -109,8 +108,8 @@ class Experiment:
     """How approval requests are answered."""
     user_model: str | LLMProvider | None = None
     """The model that plays the users of conversations with a persona."""
-    batch: BatchWindow | None = None
-    """When the model calls of the agent are answered: as its own `batch` says, or "within 24h"."""
+    batch: BatchChoice | None = None
+    """Whether model calls of the agent are items of batches: "within 24h", "off", or as the agent says."""
     at_once: int | None = None
     """Attempts that run at the same time: 8, or all that may if the calls are answered in batches."""
     experiment_id: str | None = None
@@ -258,29 +257,24 @@ class _Work:
             else:
                 self._actor = await self._register_rehearsal(self._agent)
         total, done = len(cases) * plan.repeats, count(1)
-        is_batched = plan.batch is not None or (self._agent is not None and self._agent.batch is not None)
-        turns = asyncio.Semaphore(plan.at_once or fan_out_at_once(is_batched=is_batched))
+        is_batched = plan.batch != "off" and (
+            plan.batch is not None or (self._agent is not None and self._agent.batch is not None)
+        )
 
         async def attempt_case(at: int, case: Case, repeat: int) -> EvalCase:
-            async with turns:
-                result = await self._attempt(case, repeat)
-                await results.keep(result, at)
+            result = await self._attempt(case, repeat)
+            await results.keep(result, at)
             if progress is not None:
                 progress(next(done), total)
             return result
 
-        waiting = [
-            asyncio.ensure_future(attempt_case(at, case, repeat))
+        # The first failure is raised; the runs go on, and the next call finds them.
+        work = [
+            partial(attempt_case, at, case, repeat)
             for at, case in enumerate(cases)
             for repeat in range(1, plan.repeats + 1)
         ]
-        try:
-            cases_done = tuple(await asyncio.gather(*waiting))
-        finally:
-            # The first failure is raised; the runs go on, and the next call finds them.
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+        cases_done = tuple(await run_all(work, at_once=plan.at_once, is_batched=is_batched))
         return await results.end(info, cases_done)
 
     async def _info(self) -> EvalExperiment:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeGuard, cast, r
 from pydantic import JsonValue, TypeAdapter
 from typing_extensions import TypeIs
 
-from windlass.agent.loading import load
 from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, near_names, wrong
 from windlass.ledger.goals import (
     EXPECTED,
@@ -35,6 +34,7 @@ from windlass.ledger.goals import (
     PolicyOutcome,
     verdict_of,
 )
+from windlass.loading import load
 from windlass_harness.ledger.goals import Attempt, CriterionVerdict, measure_run, run_tokens
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed

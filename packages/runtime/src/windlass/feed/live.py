@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX, PIECE_CHARS_MAX
 from windlass_harness.record import Record, to_delta
+from windlass_harness.views.events import SHARED_FIELDS
 from windlass_protocol import Event, JsonObject
 from windlass_protocol.bodies import Part, data_of
 from windlass_protocol.frozen import frozen
@@ -61,6 +62,7 @@ _TEXT: Final = _Kind("message.appended", "messageDelta", "messageSoFar")
 _REASONING: Final = _Kind("reasoning.appended", "reasoningDelta", "reasoningSoFar")
 _INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
 _KINDS: Final = {kind.type: kind for kind in (_TEXT, _REASONING, _INPUT)}
+_STEP_FIELDS: Final = tuple(sorted(SHARED_FIELDS))
 Call = tuple[str, str | None]
 Joined = tuple[_Kind, Call | None, str]
 """A text delta: its kind, its call, its text."""
@@ -253,7 +255,7 @@ class StepDeltas:
             yield to_delta(self.started, event_type, data=data, position=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
-        data: JsonObject = {kind.field: "".join(texts), **place_of(self.started)}
+        data: JsonObject = {kind.field: "".join(texts), **step_fields(self.started)}
         if call is not None:
             data |= call_fields(call)
         return data
@@ -266,10 +268,10 @@ def _same(piece: Joined | Newest | None, first: Joined) -> str | None:
     return piece[2]
 
 
-def place_of(started: Record) -> JsonObject:
+def step_fields(started: Record) -> JsonObject:
     """Return the step coordinates that every delta carries."""
     data = started.data
-    return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
+    return {name: data[name] for name in _STEP_FIELDS if name in data}
 
 
 class _CallFields(Part, frozen=True, kw_only=True):
@@ -338,7 +340,11 @@ class LiveStep:
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
         """Show a partial result of a running call."""
-        data: JsonObject = {"output": output, **place_of(self.started), **call_fields((call_id, tool_name))}
+        data: JsonObject = {
+            "output": output,
+            **step_fields(self.started),
+            **call_fields((call_id, tool_name)),
+        }
         self._replace("action.partial", call_id, data)
 
     def show(self, event_type: str, data: JsonObject) -> None:

@@ -7,17 +7,19 @@ is lost costs deltas, never records: the record of an answer holds its whole tex
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from msgspec import MsgspecError, Struct, json
 
 from windlass.errors import AgentError
 from windlass.feed.live import LiveStep, SentPiece, StepUpdate
-from windlass.ports.clock import IDLE, Clock
-from windlass.ports.feed import FeedStore, MessageChannel, MessagingStore
+from windlass.ports.clock import IDLE, Clock, begin_task
+from windlass.ports.feed import MESSAGE_BYTES_MAX, FeedStore, MessageChannel, MessagingStore
 from windlass_harness.record import Record
+
+T = TypeVar("T")
 
 FLUSH_S: Final = 0.025
 """Deltas of this time share a message; the first one is sent at once."""
@@ -30,8 +32,6 @@ AGAIN_S: Final = 1.0
 UPDATE_CHARS: Final = 1_000
 UPDATE_PIECES: Final = 50
 """An update has so many characters or deltas at most, apart from its first one."""
-MESSAGE_BYTES_MAX: Final = 7_900
-"""PostgreSQL accepts 7,999 bytes."""
 WATCHED_MAX: Final = 10_000
 """Sessions that a process asks for; readers of further ones get no deltas from elsewhere."""
 OPENING_MAX: Final = 256
@@ -121,7 +121,7 @@ class LiveRelay:
             self._wanted.add(key)
             self._flush_soon()
             if self._renew_task is None or self._renew_task.done():
-                self._renew_task = self._begin(self._renew(), name=IDLE)
+                self._renew_task = begin_task(self._tasks, self._renew(), name=IDLE)
 
     def note_change(self, step: LiveStep) -> None:
         """Send the deltas of a step, if another process has readers of it."""
@@ -170,15 +170,15 @@ class LiveRelay:
 
     def _flush_soon(self) -> None:
         if self._flush_task is None or self._flush_task.done():
-            self._flush_task = self._begin(self._flush(), name="windlass live relay")
+            self._flush_task = begin_task(self._tasks, self._flush(), name="windlass live relay")
 
     async def _flush(self) -> None:
+        channel = self._channel
+        assert channel is not None, "it was opened before there was something to send"
         while self._wanted or self._changed:
-            channel = self._channel
-            assert channel is not None, "it was opened before there was something to send"
             new_keys, self._wanted = sorted(self._wanted), set()
-            for keys in _chunks(new_keys):
-                channel.send(_encode(RelayMessage(channel.address, watch=keys)))
+            for message in _messages(new_keys, lambda keys: RelayMessage(channel.address, watch=keys)):
+                channel.send(message)
             changed, self._changed = self._changed, {}
             if changed:
                 self._send_steps(channel, changed)
@@ -199,7 +199,7 @@ class LiveRelay:
                 if "" in topics or session_id in topics
                 for update in self._updates(address, step)
             ]
-            for message in _messages(channel.address, updates):
+            for message in _messages(updates, lambda steps: RelayMessage(channel.address, steps=steps)):
                 channel.send(message, to=address)
 
     def _updates(self, address: str, step: LiveStep) -> Iterator[StepUpdate]:
@@ -227,7 +227,8 @@ class LiveRelay:
         if step is None or step.started.seq < update.started_seq:
             waiting = self._openings.setdefault(session_id, [])
             if not waiting:
-                self._begin(self._open_step(session_id, update.started_seq), name="windlass live step")
+                work = self._open_step(session_id, update.started_seq)
+                begin_task(self._tasks, work, name="windlass live step")
             if len(waiting) < OPENING_MAX:
                 waiting.append(update)
         elif step.is_followed and step.started.seq == update.started_seq and not step.take(update):
@@ -264,17 +265,13 @@ class LiveRelay:
             await self._clock.sleep(RENEW_S)
             watched = set(self._feed.keys_with_readers())
             self._asked = {key: at for key, at in self._asked.items() if key in watched}
-            for keys in _chunks(sorted(self._asked)):
-                channel.send(_encode(RelayMessage(channel.address, keep=keys)))
+            for message in _messages(
+                sorted(self._asked), lambda keys: RelayMessage(channel.address, keep=keys)
+            ):
+                channel.send(message)
             for step in [*self._feed.open_steps()]:
                 if step.is_followed and not self._feed.is_watched(step.started.session_id):
                     step.close()
-
-    def _begin(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def _first_part(sent: Sequence[SentPiece]) -> list[SentPiece]:
@@ -289,31 +286,17 @@ def _first_part(sent: Sequence[SentPiece]) -> list[SentPiece]:
     return part
 
 
-def _messages(sender: str, updates: Sequence[StepUpdate]) -> Iterator[str]:
-    """Yield messages with updates, in order, none of them larger than it can be."""
-    if not updates:
+def _messages(items: Sequence[T], make: Callable[[list[T]], RelayMessage]) -> Iterator[str]:
+    """Yield messages with some of the items each, in order, none of them larger than it can be."""
+    if not items:
         return
-    text = _encode(RelayMessage(sender, steps=[*updates]))
-    if len(text.encode()) <= MESSAGE_BYTES_MAX or len(updates) == 1:
+    text = _encode(make([*items]))
+    if len(json.encode(text)) <= MESSAGE_BYTES_MAX or len(items) == 1:
         yield text
         return
-    half = len(updates) // 2
-    yield from _messages(sender, updates[:half])
-    yield from _messages(sender, updates[half:])
-
-
-def _chunks(keys: Sequence[str]) -> Iterator[list[str]]:
-    """Yield keys in lists that fit a message."""
-    chunk: list[str] = []
-    size = 0
-    for key in keys:
-        size += len(key.encode()) + 3
-        if chunk and size > MESSAGE_BYTES_MAX - 200:
-            yield chunk
-            chunk, size = [], len(key.encode()) + 3
-        chunk.append(key)
-    if chunk:
-        yield chunk
+    half = len(items) // 2
+    yield from _messages(items[:half], make)
+    yield from _messages(items[half:], make)
 
 
 def _encode(message: RelayMessage) -> str:

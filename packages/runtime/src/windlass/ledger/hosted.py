@@ -10,9 +10,6 @@ from typing import Final, TypeVar, cast
 
 from pydantic_core import from_json
 
-from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
-from windlass.adapters.journals.sqlite.spool import Spool
-from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.spool import Durability, FileLocation, Ledger
@@ -21,6 +18,9 @@ from windlass.ports.journal import Batch
 from windlass.ports.recorded import NumberedRow, RunStore, by_session
 from windlass.ports.store import Store
 from windlass.runtime.compose import AgentRuntime
+from windlass.sqlite.run_index import SqliteRunIndex
+from windlass.sqlite.spool import Spool
+from windlass.sqlite.store import SqliteStore
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject

@@ -10,7 +10,6 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from windlass.adapters.journals.sqlite.schema import file_error
 from windlass.json_value import text_of
 from windlass.ledger.hosted import runtime_location
 from windlass.ledger.index import catch_up, read_summary
@@ -32,6 +31,7 @@ from windlass.ports.recorded import (
     RunLook,
     RunStore,
 )
+from windlass.sqlite.schema import file_error
 from windlass_harness.ledger.failures import Failure, classify, find_culprit
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.tapes import Tape, read_tape

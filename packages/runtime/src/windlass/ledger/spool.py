@@ -12,13 +12,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
-from windlass.adapters.journals.sqlite.spool import Spool, spool_folder
 from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.wall import day_and_time, random_hex
 from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
 from windlass.private_files import make_folder, may_make_files
+from windlass.sqlite.spool import Spool, spool_folder
 from windlass_harness.redact import Redactor
 from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import RECORD_LEVELS_MAX, CodecLimits
@@ -313,7 +313,7 @@ class FileLocation:
 
     def open(self) -> "RunStore":
         """Open the journal."""
-        from windlass.adapters.journals.sqlite.recorded import RecordedStore  # noqa: PLC0415 - slow to import
+        from windlass.sqlite.recorded import RecordedStore  # noqa: PLC0415 - slow to import
 
         return RecordedStore(self.database, durability=self.durability)
 

@@ -124,6 +124,14 @@ class OpenAIBatches:
 
         return await self.line.use(search)
 
+    async def cancel(self, batch_id: str) -> None:
+        """Stop a batch."""
+
+        async def stop(sdk: "AsyncOpenAI") -> None:
+            await sdk.batches.cancel(batch_id)
+
+        await self.line.use(stop)
+
     async def results(self, batch_id: str) -> AsyncIterator[BatchResult] | None:
         """Return the results: those of the output file, then those of the error file."""
 
@@ -211,6 +219,14 @@ class AnthropicBatches:
                 fault=ModelFault.SERVER,
             )
         return None
+
+    async def cancel(self, batch_id: str) -> None:
+        """Stop a batch."""
+
+        async def stop(sdk: "AsyncAnthropic") -> None:
+            await sdk.messages.batches.cancel(batch_id)
+
+        await self.line.use(stop)
 
     async def results(self, batch_id: str) -> AsyncIterator[BatchResult] | None:
         """Return the results of a batch; None until it has ended."""

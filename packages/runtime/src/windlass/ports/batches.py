@@ -74,6 +74,14 @@ class BatchApi(Protocol):
         """
         ...
 
+    async def cancel(self, batch_id: str) -> None:
+        """Stop a batch: items that have an answer are paid for. A batch that has ended stays as it is.
+
+        Raises:
+            AgentError: the provider refused it or is away.
+        """
+        ...
+
     async def results(self, batch_id: str) -> AsyncIterator[BatchResult] | None:
         """Return the results of a batch, in any order; None until it has ended.
 

@@ -1,13 +1,27 @@
-"""Ports for time and ids."""
+"""Ports for time and ids, and the tasks that wait for them."""
 
+import asyncio
+from collections.abc import Coroutine
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
 
 IDLE: Final = "windlass keeper, idle"
 """The name of a task that sleeps only to poll again later.
 
 The test clock uses it to detect a test that waits for ever.
 """
+
+
+def begin_task(
+    tasks: set[asyncio.Task[T]], work: Coroutine[object, object, T], *, name: str | None = None
+) -> asyncio.Task[T]:
+    """Begin a task; the set holds it until it ends, for the event loop would let it be collected."""
+    task = asyncio.create_task(work, name=name)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 class Clock(Protocol):

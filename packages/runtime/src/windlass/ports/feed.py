@@ -341,6 +341,10 @@ class FeedStore(Journal, Catalog, Timeline, Protocol):
     """The parts of the store that a feed reads."""
 
 
+MESSAGE_BYTES_MAX: Final = 7_900
+"""Bytes of a message between processes, as a JSON text; larger ones may be dropped."""
+
+
 class MessageChannel(Protocol):
     """Short messages between the processes of a store, any of which may be lost."""
 

@@ -1,13 +1,20 @@
 """The port of sandboxes: a folder, and the processes that work in it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from windlass_protocol import JsonObject
-from windlass_protocol.frozen import sealed
+from windlass_protocol.frozen import frozen, sealed
 from windlass_protocol.generated import packages
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from windlass.ports.store import ContentStore
+    from windlass_harness.views.runs import RunState
+    from windlass_protocol import ModelMessage
 
 NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 Output = Callable[[bytes], None]
@@ -167,4 +174,60 @@ class SandboxAdapter(Protocol):
 
     async def aclose(self) -> None:
         """End all commands of all sandboxes."""
+        ...
+
+
+@frozen
+class SandboxPlace:
+    """Which sandbox a session uses."""
+
+    spec: packages.SandboxSpec
+    adapter: SandboxAdapter
+    key: str
+    """The session that the folder belongs to: this one, or a caller."""
+
+
+class FindSandbox(Protocol):
+    """Finds the sandbox of a run."""
+
+    def __call__(self, run: "RunState", package: packages.RuntimePackage) -> SandboxPlace | None:
+        """Return where the commands of a run belong; None if its agent has no sandbox.
+
+        Raises:
+            Rejected: this process cannot provide it.
+        """
+        ...
+
+
+class SessionSandbox(SandboxAccess, Protocol):
+    """The sandbox of one session, in this process: opened when it is needed, and its files kept."""
+
+    @property
+    def place(self) -> SandboxPlace:
+        """Which sandbox it is."""
+        ...
+
+    async def state(self) -> JsonObject | None:
+        """Return the state to be recorded; None if it is recorded already."""
+        ...
+
+
+class MakeSessionSandbox(Protocol):
+    """Makes the sandbox of a session."""
+
+    def __call__(
+        self,
+        sandbox: SandboxPlace,
+        /,
+        *,
+        content: "ContentStore",
+        recorded: "JsonValue",
+        family: str,
+        messages: "Callable[[], Iterable[ModelMessage]]",
+    ) -> SessionSandbox:
+        """Return the sandbox; nothing is opened yet.
+
+        `recorded` is its last state, `family` the root session, and `messages` the history, whose files are
+        put into its folder.
+        """
         ...

@@ -17,28 +17,6 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import corrupt, misconfiguration
-from windlass.adapters.journals.sql.integrity import (
-    ASKED_COLUMNS,
-    CATALOG_COLUMNS,
-    DOCUMENT_COLUMNS,
-    INDEX,
-    REFUSED_COLUMNS,
-    RUN_COLUMNS,
-    SESSION_COLUMNS,
-    SETTLED_COLUMNS,
-    START,
-    STORE,
-    AppendPosition,
-    StoredSession,
-    StoreKey,
-    damage_error,
-)
-from windlass.adapters.journals.sql.statements import Row, SqlConnection, Value
-from windlass.adapters.journals.sqlite.marks import MARK_SUFFIX, read_state
-from windlass.adapters.journals.sqlite.schema import FAILURES as SQLITE_FAILURES
-from windlass.adapters.journals.sqlite.schema import check_reachable, connect_to_read, version_of
-from windlass.adapters.journals.sqlite.schema import translate as translate_sqlite
-from windlass.adapters.journals.sqlite.spool import spool_folder
 from windlass.errors import AgentError
 from windlass.postgres.link import (
     FAILURES,
@@ -57,6 +35,28 @@ from windlass.postgres.schema import (
     make_tables,
     read_version,
 )
+from windlass.sql.integrity import (
+    ASKED_COLUMNS,
+    CATALOG_COLUMNS,
+    DOCUMENT_COLUMNS,
+    INDEX,
+    REFUSED_COLUMNS,
+    RUN_COLUMNS,
+    SESSION_COLUMNS,
+    SETTLED_COLUMNS,
+    START,
+    STORE,
+    AppendPosition,
+    StoredSession,
+    StoreKey,
+    damage_error,
+)
+from windlass.sql.statements import Row, SqlConnection, Value
+from windlass.sqlite.marks import MARK_SUFFIX, read_state
+from windlass.sqlite.schema import FAILURES as SQLITE_FAILURES
+from windlass.sqlite.schema import check_reachable, connect_to_read, version_of
+from windlass.sqlite.schema import translate as translate_sqlite
+from windlass.sqlite.spool import spool_folder
 from windlass_protocol.frozen import frozen
 
 ROWS_MAX: Final = 500

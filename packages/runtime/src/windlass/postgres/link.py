@@ -20,8 +20,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.string import TextBinaryLoader
 
 from windlass.adapters.journals.rules import corrupt, misconfiguration, rejection, unavailable
-from windlass.adapters.journals.sql.statements import Cursor, Value
 from windlass.errors import AgentError
+from windlass.sql.statements import Cursor, Value
 from windlass_protocol.frozen import frozen
 
 APPLICATION: Final = "windlass"

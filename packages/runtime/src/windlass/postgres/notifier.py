@@ -13,18 +13,18 @@ import json
 import os
 import selectors
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from threading import Condition, Event, Lock, Thread
-from typing import Final
+from typing import Final, cast
 
 import psycopg
 from psycopg import sql
 
-from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.ports.inbox import InboxNotice
 from windlass.postgres.link import FAILURES, PostgresAddress
+from windlass.sql.integrity import StoreKey
 
 SEND_EVERY_S: Final = 0.02
 """Commits of this time share a notification."""
@@ -122,7 +122,7 @@ class Notifier:
     def send(self, message: str, *, to: str | None = None) -> None:
         """Send a message to a process, or to all others; it is dropped if there are too many."""
         if to is None:
-            message, channel = json.dumps([self.address, message]), self._channel
+            message, channel = json.dumps([self.address, message], ensure_ascii=False), self._channel
         else:
             channel = self._channel_of(to)
         size = len(message.encode())
@@ -267,22 +267,22 @@ class Notifier:
             if listener is not None:
                 listener(payload)
             return
-        sender: str
-        records: Collection[str] | None
-        items: Collection[str] | None
         with suppress(ValueError, TypeError):
-            # Ignore payloads of other programs.
-            sender, records, *rest = json.loads(payload)
-            if not rest:
-                if sender != self.address and listener is not None and isinstance(records, str):
-                    listener(records)
+            # Payloads of other programs are ignored.
+            sender, *parts = cast("list[object]", json.loads(payload))
+            if sender == self.address:
                 return
-            [items] = rest
-            if sender != self.address:
-                if records is None or items is None:
+            match parts:
+                case [str(message)]:
+                    if listener is not None:
+                        listener(message)
+                case [None, None]:
                     self._pass_on(InboxNotice(None, has_items=True))
-                else:
-                    self._pass_on(InboxNotice(frozenset(records) | frozenset(items), has_items=bool(items)))
+                case [records, items]:
+                    sessions = frozenset(cast("list[str]", records)) | frozenset(cast("list[str]", items))
+                    self._pass_on(InboxNotice(sessions, has_items=bool(items)))
+                case _:
+                    pass
 
     def _pass_on(self, notice: InboxNotice) -> None:
         with self._lock:

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Final, cast
 
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.queries import ARRIVED, Reads
-from windlass.adapters.journals.sql.statements import Dialect
 from windlass.ports.inbox import Arrivals
 from windlass.postgres.link import PostgresLink
 from windlass.postgres.notifier import owner_lock
+from windlass.sql.integrity import StoreKey
+from windlass.sql.queries import ARRIVED, Reads
+from windlass.sql.statements import Dialect
 
 READ_ONLY: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 """One state of the database for all statements of a read."""

@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import misconfiguration
-from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
-from windlass.adapters.journals.sql.listing import fill_runs, name_all_asked
-from windlass.adapters.journals.sql.statements import (
+from windlass.postgres.link import FAILURES, PostgresAddress, PostgresLink, translate
+from windlass.postgres.reads import SESSION_COST, PostgresReads
+from windlass.sql.integrity import RUN_COLUMNS, STORE, StoreKey
+from windlass.sql.listing import fill_runs, name_all_asked
+from windlass.sql.statements import (
     OPEN_RUN,
     PLACE_RUNS,
     RUN_INDEXES,
     SESSIONS_BY_COST,
     SESSIONS_BY_UPDATE,
 )
-from windlass.postgres.link import FAILURES, PostgresAddress, PostgresLink, translate
-from windlass.postgres.reads import SESSION_COST, PostgresReads
 
 T = TypeVar("T")
 

@@ -9,8 +9,6 @@ from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, unavailable
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.store import SqlStore
 from windlass.errors import AgentError
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.inbox import InboxNotice
@@ -30,6 +28,8 @@ from windlass.postgres.reads import READ_ONLY, PostgresReads
 from windlass.postgres.schema import SCHEMA, prepare
 from windlass.postgres.writer import ATTEMPTS_MAX, PostgresWriter
 from windlass.postgres.writes import LeaseOwners, PostgresTransaction
+from windlass.sql.integrity import StoreKey
+from windlass.sql.store import SqlStore
 
 T = TypeVar("T")
 

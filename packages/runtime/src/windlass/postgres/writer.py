@@ -15,9 +15,6 @@ from threading import Event, Lock, Thread
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, ambiguous, store_stopped, unavailable
-from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.jobs import Job, answer
-from windlass.adapters.journals.sql.statements import Row
 from windlass.postgres.link import (
     FAILURES,
     STANDSTILL_MS,
@@ -33,6 +30,9 @@ from windlass.postgres.link import (
 )
 from windlass.postgres.notifier import Notifier
 from windlass.postgres.writes import LeaseOwners, PostgresTransaction
+from windlass.sql.integrity import StoreKey
+from windlass.sql.jobs import Job, answer
+from windlass.sql.statements import Row
 
 _LOG: Final = logging.getLogger("windlass.store")
 

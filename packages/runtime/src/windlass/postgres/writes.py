@@ -11,15 +11,15 @@ from typing import ClassVar, Final, cast
 
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.rules import Leases
-from windlass.adapters.journals.sql.archive import ArchiveTransaction
-from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, StoredSession, StoreKey
-from windlass.adapters.journals.sql.jobs import Job
-from windlass.adapters.journals.sql.listing import IndexWrites
 from windlass.ports.documents import Document
 from windlass.postgres.link import PostgresLink
 from windlass.postgres.notifier import Notifier
 from windlass.postgres.reads import LAST_POSITION, PRESENCE, SETTLED
 from windlass.postgres.schema import NUMBERS_LOCK, PURSES_LOCK
+from windlass.sql.archive import ArchiveTransaction
+from windlass.sql.integrity import SESSION_COLUMNS, StoredSession, StoreKey
+from windlass.sql.jobs import Job
+from windlass.sql.listing import IndexWrites
 from windlass_harness.views.listing import words_in
 
 _LOG: Final = logging.getLogger("windlass.store")

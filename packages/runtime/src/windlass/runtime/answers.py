@@ -9,8 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from windlass.engine.inbox import ANSWER, item_key
-from windlass.engine.masking import has_mask
+from windlass.engine.driving.inbox import ANSWER, item_key
+from windlass.engine.writing.masking import has_mask
 from windlass.errors import Conflict, Unavailable
 from windlass.ports.inbox import AnswersItem
 from windlass.ports.listing import SettledRequest

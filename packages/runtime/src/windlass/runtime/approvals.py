@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
-from windlass.engine.inbox import DISPATCHED, each_item, item_key
-from windlass.engine.writer import Publisher, load
+from windlass.engine.driving.inbox import DISPATCHED, each_item, item_key
+from windlass.engine.writing.writer import Publisher, load
 from windlass.errors import AgentError
+from windlass.ports.clock import begin_task
 from windlass.ports.host import ApprovalDispatcher
 from windlass.ports.inbox import DispatchedItem
 from windlass.ports.journal import Standing
@@ -68,7 +69,7 @@ class ApprovalDesk:
 
     def open(self) -> None:
         """Dispatch requests that were open before this process started."""
-        self._begin(self._catch_up())
+        begin_task(self._tasks, self._catch_up())
 
     async def aclose(self) -> None:
         """Stop waiting for answers; requests stay open."""
@@ -79,12 +80,6 @@ class ApprovalDesk:
             await asyncio.wait(tasks)
         if self._notes:
             await asyncio.wait(tuple(self._notes))
-
-    def _begin(self, work: Awaitable[None], *, is_note: bool = False) -> None:
-        tasks = self._notes if is_note else self._tasks
-        task = asyncio.ensure_future(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
 
     async def _catch_up(self) -> None:
         try:
@@ -123,7 +118,7 @@ class ApprovalDesk:
             if request.request_id in self._seen:
                 return
             self._seen.add(request.request_id)
-        self._begin(self._bring(request, session_id, run_id))
+        begin_task(self._tasks, self._bring(request, session_id, run_id))
 
     async def _bring(self, request: InputRequest, session_id: str, run_id: str) -> None:
         async with self._gate:
@@ -132,7 +127,7 @@ class ApprovalDesk:
             return
         response = returned.value
         if response is None:
-            self._begin(self._note(request.request_id, session_id), is_note=True)
+            begin_task(self._notes, self._note(request.request_id, session_id))
             return
         if response.request_id != request.request_id:
             # An answer must not decide another request than the one that was shown.

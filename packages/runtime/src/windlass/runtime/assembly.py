@@ -11,7 +11,7 @@ from typing import Final, Generic, Self, TypeVar, Unpack, cast
 
 from windlass.agent.agent import Agent, AnyAgent
 from windlass.agent.hooks import Hook
-from windlass.engine.scribe import RedactingScribe
+from windlass.engine.writing.scribe import RedactingScribe
 from windlass.ports.host import OutputSink
 from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider

@@ -7,7 +7,8 @@ is made. So a method imports what it needs from them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import JsonValue
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from windlass.agent.agent import AnyAgent, Output
+    from windlass.catalog.runtime_sessions import RuntimeSessions
     from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
     from windlass.ports.host import OutputSink
     from windlass.ports.model import LLMProvider
     from windlass.runtime.generated.builder import AgentRuntimeBuilder
     from windlass.runtime.handle import RunHandle, TypedResult
-    from windlass.runtime.opening import Durability
     from windlass.runtime.options import RunOptions, RuntimeOptions
-    from windlass.runtime.packages import EffectivePackage
     from windlass.runtime.registry import RuntimePorts
-    from windlass.runtime.sessions import RuntimeSessions
+    from windlass.runtime.rooms import Durability
+    from windlass.runtime.starts.packages import EffectivePackage
     from windlass.schedules import Schedules
     from windlass.workflow import Workflow
     from windlass_protocol import (
@@ -103,12 +104,27 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def fan_out_at_once(*, is_batched: bool) -> int:
-    """Return how many runs of a job run at the same time, unless it says otherwise.
+async def run_all(
+    work: Iterable[Callable[[], Awaitable[T]]], *, at_once: int | None, is_batched: bool
+) -> list[T]:
+    """Return the results of all runs of a job, `at_once` of them at the same time.
 
-    Runs that wait for a batch cost nothing, and the more there are the fewer batches they need.
+    Without `at_once` there are more of those that wait for a batch: they cost nothing, and the more there are
+    the fewer batches they need. The first failure is raised; nothing of the job is under way then.
     """
-    return FAN_OUT_AT_ONCE_MAX if is_batched else FAN_OUT_AT_ONCE
+    turns = asyncio.Semaphore(at_once or (FAN_OUT_AT_ONCE_MAX if is_batched else FAN_OUT_AT_ONCE))
+
+    async def run(begin: Callable[[], Awaitable[T]]) -> T:
+        async with turns:
+            return await begin()
+
+    waiting = [asyncio.ensure_future(run(begin)) for begin in work]
+    try:
+        return await asyncio.gather(*waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 class AgentRuntime:
@@ -283,7 +299,8 @@ class AgentRuntime:
             mode: conversation (the default) or task.
             capabilities: capabilities of the channel of the message; default: all.
             budget: the limits of the run; default: the budget of the agent.
-            batch: "within 24h" to answer model calls in batches, at a lower price; default: as of the agent.
+            batch: "within 24h" to answer model calls in batches, at a lower price, "off" not to; default: as
+                of the agent.
             output: the type of the result: a type, a JSON Schema or an OutputContract.
             context: texts that precede the message.
             metadata: JSON that `run.started` holds.
@@ -307,13 +324,11 @@ class AgentRuntime:
         if deps is not None:
             self.core.starts.check_given_deps(agent, deps, run_id)
         with self.core.ports.deps.keep(run_id, deps, output_type_of(options.get("output"))):
-            handle = await self.core.starts.start(request)
-        kind = None if isinstance(agent, str) else agent.output_type
-        if kind is None:
-            return cast("RunHandle[OutputT]", handle)
+            await self.core.starts.start(request)
+        kind, output = None if isinstance(agent, str) else agent.output_type, options.get("output")
         from windlass.runtime.handle import RunHandle  # noqa: PLC0415 - slow to import
 
-        return RunHandle(self.core, run_id, options.get("output") or kind)
+        return RunHandle(self.core, run_id, kind and (output or kind), start_output=output)
 
     async def run_text(self, request: RunRequest) -> RunResult:
         """Start a run and return its result; a failed run has a result too."""
@@ -325,7 +340,7 @@ class AgentRuntime:
         Raises:
             Rejected: the package is unknown, it cannot be run, or it belongs to another agent.
         """
-        from windlass.runtime.packages import effective_package  # noqa: PLC0415 - slow to import
+        from windlass.runtime.starts.packages import effective_package  # noqa: PLC0415 - slow to import
 
         check_request(request)
         return await effective_package(self.core.ports, request)
@@ -369,8 +384,10 @@ class AgentRuntime:
                 raise bad_request(
                     f"task {name} must be an agent and a message, (agent, message), found {kind_of(task)}"
                 )
-        is_batched = bool(options.get("batch")) or any(self._is_batched(agent) for agent, _ in tasks.values())
-        turns = asyncio.Semaphore(at_once or fan_out_at_once(is_batched=is_batched))
+        choice = options.get("batch")
+        is_batched = choice != "off" and (
+            choice is not None or any(self._is_batched(agent) for agent, _ in tasks.values())
+        )
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
             await self.core.starts.request(
@@ -380,17 +397,12 @@ class AgentRuntime:
         ]
 
         async def run(request: RunRequest) -> RunResult:
-            async with turns:
-                with self.core.ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
-                    handle = await self.core.starts.start(request)
-                return await handle.wait()
+            with self.core.ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
+                handle = await self.core.starts.start(request)
+            return await handle.wait()
 
-        waiting = [asyncio.ensure_future(run(request)) for request in requests]
-        try:
-            return dict(zip(tasks, await asyncio.gather(*waiting), strict=True))
-        finally:
-            for future in waiting:
-                future.cancel()
+        work = [partial(run, request) for request in requests]
+        return dict(zip(tasks, await run_all(work, at_once=at_once, is_batched=is_batched), strict=True))
 
     def _is_batched(self, agent: AnyAgent | str | None) -> bool:
         """Whether model calls of an agent are answered in batches."""

@@ -11,37 +11,37 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from windlass.engine.batches import Batches
 from windlass.engine.clocks import moment
-from windlass.engine.drives import Ports
+from windlass.engine.driving.drives import Ports
+from windlass.engine.driving.engine import Engine, LocalWakes
+from windlass.engine.driving.inbox import item_key
 from windlass.engine.effect_context import EffectPorts
-from windlass.engine.engine import Engine, LocalWakes
-from windlass.engine.folds import JournalFolds
-from windlass.engine.inbox import item_key
-from windlass.engine.masking import log_failure
-from windlass.engine.provider_limits import RuntimeLimits
-from windlass.engine.spend_limits import SpendLimits
+from windlass.engine.spending.batches import Batches
+from windlass.engine.spending.provider_limits import RuntimeLimits
+from windlass.engine.spending.spend_limits import SpendLimits
+from windlass.engine.writing.folds import JournalFolds
+from windlass.engine.writing.masking import log_failure
 from windlass.errors import Conflict
 from windlass.refusals import check_given, check_id, missing_port, runtime_closed
+from windlass.runtime import rooms
 from windlass.runtime.answers import Answers
 from windlass.runtime.approvals import ApprovalDesk
-from windlass.runtime.binding import RuntimeBinder
-from windlass.runtime.executors import find_provider, sandbox_of
 from windlass.runtime.handle import RunHandle
 from windlass.runtime.runs import TERMINAL, Runs
-from windlass.runtime.start import RuntimeDelegator
-from windlass.runtime.starting import Starts
+from windlass.runtime.starts.binding import RuntimeBinder
+from windlass.runtime.starts.executors import find_provider, sandbox_of
+from windlass.runtime.starts.start import RuntimeDelegator
+from windlass.runtime.starts.starting import Starts
 from windlass_harness.loop.subagents import CANCEL
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from windlass.catalog.runtime_sessions import RuntimeSessions
     from windlass.ports.feed import EventBus
-    from windlass.ports.stalls import LoopWatch
+    from windlass.ports.machine import LoopWatch
     from windlass.ports.store import ContentStore, Store
-    from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.registry import RuntimePorts
-    from windlass.runtime.sessions import RuntimeSessions
     from windlass.schedules import Schedules
     from windlass_harness.loop.state import LoopState
     from windlass_protocol import JsonObject
@@ -122,27 +122,19 @@ class Core:
         return JournalFolds(self.store)
 
     @cached_property
-    def decision_folds(self) -> DecisionFolds:
-        """The folds of decisions that reads share."""
-        from windlass.runtime.decisions import DecisionFolds  # noqa: PLC0415 - slow to import
-
-        return DecisionFolds(self.store)
+    def decisions(self) -> rooms.RunDecisions:
+        """Reads the decisions of runs."""
+        return rooms.decisions(self)
 
     @property
     def sessions(self) -> RuntimeSessions:
         """The sessions of the store."""
-        from windlass.runtime.sessions import RuntimeSessions  # noqa: PLC0415 - slow to import
-
-        return RuntimeSessions(self)
+        return rooms.sessions(self)
 
     @property
     def schedules(self) -> Schedules:
         """The schedules of the store."""
-        from windlass.schedules import Schedules, Starter  # noqa: PLC0415 - slow to import
-
-        hide = self.ports.scribe.redactor.text
-        starter = Starter(self.starts.start, partial(self.cancel, by="schedule"), lambda: self.agents, hide)
-        return Schedules(self.store, self.ports.machine.clock, starter)
+        return rooms.schedules(self)
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run of the store, running or ended."""
@@ -170,13 +162,8 @@ class Core:
                 if self._desk is not None:
                     self._desk.open()
                 if self.ports.retention_days is not None and self.ports.is_driving:
-                    self._retain(self.ports.retention_days)
-
-    def _retain(self, days: int) -> None:
-        from windlass.catalog.sessions import retain  # noqa: PLC0415 - slow to import
-
-        work = retain(self.sessions, self.store, self.ports.machine.clock, days=days)
-        self._retaining = asyncio.create_task(work, name="windlass retention")
+                    work = rooms.retain(self, days=self.ports.retention_days)
+                    self._retaining = asyncio.create_task(work, name="windlass retention")
 
     async def drain(self) -> None:
         """Drive no more runs, and let tool calls under way end, for `drain_s` at most."""
@@ -242,6 +229,8 @@ class Core:
             delegator=RuntimeDelegator(ports, self.starts.keeper, self.limits),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),
+            session_sandboxes=rooms.session_sandboxes,
+            programs=rooms.programs,
             spend_limits=self.limits,
             batches=Batches(
                 store,

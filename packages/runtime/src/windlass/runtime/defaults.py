@@ -18,9 +18,10 @@ from windlass.refusals import check_items, check_options
 from windlass.runtime import rooms
 from windlass.runtime.core import Core
 from windlass.runtime.generated.builder import AgentRuntimeBuilder
-from windlass.runtime.opening import Durability, open_store
+from windlass.runtime.opening import open_store
 from windlass.runtime.options import PartOptions, RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
+from windlass.runtime.rooms import Durability
 
 R = TypeVar("R")
 

@@ -6,20 +6,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, Literal, cast, overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Output
-from windlass.agent.output import parse_output
-from windlass.engine.inbox import item_key
+from windlass.agent.output import json_of, parse_output
+from windlass.engine.driving.inbox import item_key
 from windlass.errors import Rejected, check_whole, kind_of
 from windlass.feed.cursors import decode_cursor
 from windlass.ports.feed import EventStream, bad_subscription
 from windlass.ports.inbox import EVENT, FEEDBACK
-from windlass.refusals import bad_request, check_id, late_event, misfit, no_value, not_begun
+from windlass.refusals import bad_request, check_given, check_id, late_event, misfit, no_value, not_begun
 from windlass.runtime import undo
 from windlass.runtime.requests import Request, requests_of
 from windlass.tools.deps import OutputT
 from windlass_harness.budget import Budget
+from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RUN_ENDS, DeliveryState
 from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
@@ -40,6 +40,7 @@ from windlass_protocol import (
     Usage,
 )
 from windlass_protocol.bodies import data_of
+from windlass_protocol.generated.event_data import FeedbackGivenData
 from windlass_protocol.generated.records import RunEventReceived
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -54,10 +55,19 @@ class RunHandle(Generic[OutputT]):
     `output` is the type of its output; without one the output is text.
     """
 
-    def __init__(self, core: "Core", run_id: str, output: Output | None = None) -> None:
+    def __init__(
+        self,
+        core: "Core",
+        run_id: str,
+        output: Output | None = None,
+        *,
+        start_output: Output | None = None,
+    ) -> None:
         self._core = core
         self.run_id = run_id
         self._output = output
+        self._start_output = start_output
+        """The output that its start named; a run that continues it has the same."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r})"
@@ -108,19 +118,23 @@ class RunHandle(Generic[OutputT]):
         """Cancel the run; has no effect on a run that has ended."""
         await self._core.cancel(self.run_id, by=by, reason=reason)
 
-    async def retry(self, *, budget: Budget | BudgetLimits | None = None) -> "RunHandle[OutputT]":
+    async def retry(
+        self, *, budget: Budget | BudgetLimits | None = None, deps: object = None
+    ) -> "RunHandle[OutputT]":
         """Continue a run that failed, in a new run of its session; return the handle of that run.
 
         The model is called with the history of the failed run: calls that have a result are not repeated. A
         second call returns the same run. The new run has what the failed one left of its budget. `budget` are
         other limits, of both runs together: give larger ones to continue a run that used up its budget.
+        `deps` are the dependencies of the new run; without them the factory of the agent makes them.
 
         Raises:
             Conflict: the run has not failed, its session has gone on since, nothing is left of its budget, or
                 it was continued with another `budget`.
         """
-        continued = await self._core.starts.retry(self.run_id, budget=budget)
-        return RunHandle(self._core, continued.run_id, self._output)
+        output = self._start_output
+        continued = await self._core.starts.retry(self.run_id, budget=budget, deps=deps, output=output)
+        return RunHandle(self._core, continued.run_id, self._output, start_output=output)
 
     async def undo(self) -> "RunHandle[str]":
         """Reverse the calls of the run, newest first, in a new run of its session; return its handle.
@@ -241,20 +255,11 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown, or it is still queued.
             Rejected: `after` or `limit` is not a count.
         """
-        from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
-
         check_whole(after + 1 if type(after) is int else after, "after + 1", most=INTEGER_MAX)
         if limit is not None:
             check_whole(limit, "limit", most=INTEGER_MAX)
         row = await self._core.runs.row(self.run_id)
-        return await decisions_of(
-            row,
-            self._core.decision_folds,
-            content=self._core.content,
-            journal=self._core.store,
-            after=after,
-            limit=limit,
-        )
+        return await self._core.decisions.of_run(row, after=after, limit=limit)
 
     async def feedback(
         self,
@@ -286,22 +291,19 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown, or it is still queued; or the key was used with other feedback.
             Rejected: a value is not valid, or there is none.
         """
-        from windlass.catalog.feedback import data_of as feedback_data  # noqa: PLC0415 - slow to import
-
         row = await self._core.runs.row(self.run_id)
         if not row.first_seq:
             raise not_begun(row.run_id)
-        data = feedback_data(
-            row.run_id,
-            thumb=thumb,
-            score=score,
-            note=note,
-            tags=tags,
-            step_index=step_index,
-            message_id=message_id,
-            by=by,
-            redactor=self._core.ports.scribe.redactor,
-        )
+        values: dict[str, object] = {
+            "thumb": thumb,
+            "score": score,
+            "note": note,
+            "tags": None if isinstance(tags, (list, tuple)) and not tags else tags,
+            "step_index": step_index,
+            "message_id": message_id,
+            "by": by,
+        }
+        data = _feedback_data(row.run_id, values, self._core.ports.scribe.redactor)
         name = item_key(FEEDBACK, key or self._core.ports.machine.new_id())
         await self._core.store.post(row.session_id, kind=FEEDBACK, key=name, body=data)
         await self._core.rouse(row.session_id)
@@ -325,20 +327,19 @@ class RunHandle(Generic[OutputT]):
             Rejected: the name or the key is not valid or would be masked, or the data is no JSON or too
                 large.
         """
+        check_id(name, "the name of the event")
+        if key is not None:
+            check_id(key, "the key of the event")
+        if by is not None:
+            check_given(by, str, what="by", words="a text")
         row = await self._core.runs.row(self.run_id)
         if row.status.value in RUN_ENDS.values():
             raise late_event(row.run_id, row.status.value)
         try:
-            value: JsonValue = from_json(to_json(data))
-        except PydanticSerializationError as error:
-            raise bad_request(f"the data of event {name} has no JSON form: {error}") from None
-        event = RunEventReceived(
-            run_id=row.run_id,
-            name=check_id(name, "the name of the event"),
-            data=value,
-            key=None if key is None else check_id(key, "the key of the event"),
-            by=by,
-        )
+            value = json_of(data, f"the data of event {name}")
+        except TypeError as error:
+            raise bad_request(str(error)) from None
+        event = RunEventReceived(run_id=row.run_id, name=name, data=value, key=key, by=by)
         body = data_of(event)
         masked = await self._core.mask(body)
         # Keys that are masked would be equal, and the second event be taken for a repeated one.
@@ -361,6 +362,25 @@ class RunHandle(Generic[OutputT]):
             Conflict: the run is unknown.
         """
         return await self._core.runs.deliveries(self.run_id)
+
+
+def _feedback_data(run_id: str, values: Mapping[str, object], redactor: Redactor) -> JsonObject:
+    """Return feedback as data of its record, with secrets masked.
+
+    Raises:
+        Rejected: a value has the wrong type, or all are left out.
+    """
+    fields = {name: value for name, value in values.items() if value is not None}
+    if not fields.keys() & {"thumb", "score", "note", "tags"}:
+        raise bad_request("feedback needs a thumb, a score, a note or tags")
+    try:
+        data = FeedbackGivenData.model_validate({"run_id": run_id, **fields}, by_alias=False, by_name=True)
+    except ValidationError as error:
+        problem = misfit(error, "feedback", value=fields)
+    else:
+        body = data.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return cast(JsonObject, redactor.value(body))
+    raise bad_request(problem)
 
 
 def cursor_of(cursor: Cursor | str | None) -> Cursor | None:

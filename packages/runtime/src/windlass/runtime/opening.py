@@ -1,13 +1,11 @@
 """Opening a store by its address: the path of a SQLite file, or a URL of PostgreSQL."""
 
-import asyncio
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from windlass.adapters.journals.rules import misconfiguration
 from windlass.runtime import rooms
 
-Durability = Literal["power", "process"]
 POSTGRES: Final = ("postgresql://", "postgres://")
 
 
@@ -16,7 +14,7 @@ def is_postgres(address: object) -> bool:
     return isinstance(address, str) and address.startswith(POSTGRES)
 
 
-async def open_store(address: str | Path, *, durability: Durability = "power") -> rooms.OpenedStore:
+async def open_store(address: str | Path, *, durability: rooms.Durability = "power") -> rooms.OpenedStore:
     """Open a store, and take in what recorders of dead processes left beside a file.
 
     PostgreSQL has its own settings of durability.
@@ -33,16 +31,4 @@ async def open_store(address: str | Path, *, durability: Durability = "power") -
         raise misconfiguration(
             "a store is a file or postgresql://user@host/database, found an address of another form"
         )
-    # A program in memory needs no database.
-    from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415
-    from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415
-    from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415
-
-    store = await SqliteStore.open(address, durability=durability)
-    if spool_folder(store.path).is_dir():
-        try:
-            await asyncio.to_thread(take_in_left, store.path, durability=durability)
-        except BaseException:
-            await store.aclose()
-            raise
-    return store
+    return await rooms.open_sqlite(address, durability=durability)

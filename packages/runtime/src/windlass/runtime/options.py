@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from windlass.agent.agent import AnyAgent, BatchWindow, Output
+from windlass.agent.agent import AnyAgent, BatchChoice, Output
 from windlass.agent.hooks import Hook
-from windlass.engine.provider_limits import ProviderLimits
-from windlass.engine.spend_limits import SpendLimit
+from windlass.engine.spending.provider_limits import ProviderLimits
+from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
@@ -156,8 +156,8 @@ class RunOptions(TypedDict, total=False):
     capabilities: SessionCapabilities | None
     """Capabilities of the channel of the message; all when left out."""
     budget: Budget | BudgetLimits | None
-    batch: BatchWindow | None
-    """When model calls are answered: "within 24h" as items of batches; as the agent says when left out."""
+    batch: BatchChoice | None
+    """Whether model calls are items of batches: "within 24h" or "off"; as the agent says when left out."""
     output: Output | None
     """The type of the result: a type, a JSON Schema or an OutputContract."""
     context: Sequence[str] | None

@@ -12,9 +12,9 @@ from windlass.agent.dynamic import Placed
 from windlass.agent.hooks import EventHook, Hook
 from windlass.agent.package import check_package, compile_package, fingerprint, package_json
 from windlass.agent.policy import RulesPolicy
-from windlass.engine.provider_limits import ProviderLimits
-from windlass.engine.spend_limits import SpendLimit
-from windlass.engine.writer import Scribe
+from windlass.engine.spending.provider_limits import ProviderLimits
+from windlass.engine.spending.spend_limits import SpendLimit
+from windlass.engine.writing.writer import Scribe
 from windlass.errors import check_whole
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
 from windlass.ports.feed import EventBus

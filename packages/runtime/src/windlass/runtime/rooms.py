@@ -4,33 +4,50 @@ Core imports no room. A room is imported here when a program first needs it; an 
 without the extra that it needs, gets an error that says what to install.
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 from windlass.engine.binding import Binding
+from windlass.engine.effect_context import MakePrograms
 from windlass.errors import install_hint
+from windlass.ports.catalog import RunRow
+from windlass.ports.clock import Clock
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
-from windlass.ports.sandbox import SandboxAdapter
+from windlass.ports.sandbox import MakeSessionSandbox, SandboxAdapter
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import Wakes
 from windlass.refusals import bad_setup
 from windlass.runtime.registry import RuntimePorts
 from windlass_harness.views.runs import RunState
+from windlass_protocol import DecisionRun
+
+if TYPE_CHECKING:
+    from windlass.catalog.runtime_sessions import RuntimeSessions
+    from windlass.runtime.core import Core
+    from windlass.schedules import Schedules
 
 ROOMS: Final = {
-    "code_mode": "windlass.code_mode.monty:MontyInterpreter",
+    "catalog": "windlass.catalog.runtime_sessions:RuntimeSessions",
+    "decisions": "windlass.ledger.decisions:Decisions",
+    "interpreter": "windlass.code_mode.monty:MontyInterpreter",
     "models": "windlass.models.routes:providers_from_environment",
     "playground": "windlass.playground:rehearse",
     "postgres": "windlass.postgres.maintenance:open_postgres",
+    "programs": "windlass.code_mode.programs:Programs",
+    "retention": "windlass.catalog.sessions:retain",
     "sandboxes": "windlass.sandboxes.choice:default_sandboxes",
+    "schedules": "windlass.schedules:schedules_of",
+    "session_sandboxes": "windlass.sandboxes.session:SessionFolder",
+    "sqlite": "windlass.sqlite.store:open_sqlite",
     "temporal": "windlass.temporal:wakes_at",
 }
-"""What core takes from each room: `module:name`."""
-EXTRAS: Final = {"code_mode": "code", "models": "openai", "postgres": "postgres", "temporal": "temporal"}
-"""The extra of a room that needs one."""
+"""What core takes from rooms, by name: `module:name`."""
+EXTRAS: Final = {"interpreter": "code", "models": "openai", "postgres": "postgres", "temporal": "temporal"}
+"""The extras that some of it needs."""
+Durability = Literal["power", "process"]
 
 
 class WholeStore(Store, ContentStore, Protocol):
@@ -58,8 +75,30 @@ class _Rehearse(Protocol):
     async def __call__(self, binding: Binding, run: RunState, ports: RuntimePorts) -> Binding: ...
 
 
-class _OpenStore(Protocol):
+class _OpenPostgres(Protocol):
     async def __call__(self, address: str) -> OpenedStore: ...
+
+
+class _OpenSqlite(Protocol):
+    async def __call__(self, path: str | Path, *, durability: Durability) -> OpenedStore: ...
+
+
+class _Retain(Protocol):
+    def __call__(
+        self, sessions: "RuntimeSessions", store: Store, clock: Clock, *, days: int
+    ) -> Coroutine[object, object, None]: ...
+
+
+class RunDecisions(Protocol):
+    """Reads the decisions of runs."""
+
+    async def of_run(self, row: RunRow, *, after: int, limit: int | None) -> DecisionRun:
+        """Return the decisions of a run; see `RunHandle.decisions`."""
+        ...
+
+
+class _OfCore(Protocol):
+    def __call__(self, core: "Core") -> object: ...
 
 
 class _Sandboxes(Protocol):
@@ -70,29 +109,40 @@ class _WakesAt(Protocol):
     def __call__(self, address: str, store_id: str | None, *, tenant: str | None) -> Wakes: ...
 
 
-def enter(room: str) -> object:
-    """Import a room and return what core takes from it.
+def enter(name: str) -> object:
+    """Import a room and return what core takes from it by this name.
 
     Raises:
         Rejected: the room is not part of this installation, or its extra is not installed.
     """
-    module, _, name = ROOMS[room].partition(":")
+    module, _, attribute = ROOMS[name].partition(":")
     try:
-        return cast(object, getattr(import_module(module), name))
+        return cast(object, getattr(import_module(module), attribute))
     except ModuleNotFoundError as error:
         missing = error.name
-    hint = f": {install_hint(EXTRAS[room])}" if room in EXTRAS else "; this installation is not whole"
-    raise bad_setup(f"windlass.{room} cannot be used here, because {missing} is not installed{hint}")
+    room = ".".join(module.split(".")[:2])
+    hint = f": {install_hint(EXTRAS[name])}" if name in EXTRAS else "; this installation is not whole"
+    raise bad_setup(f"{room} cannot be used here, because {missing} is not installed{hint}")
 
 
 def interpreter() -> Interpreter:
     """Return the default interpreter of programs."""
-    return cast(_Interpreters, enter("code_mode"))()
+    return cast(_Interpreters, enter("interpreter"))()
+
+
+def programs() -> MakePrograms:
+    """Return what makes the runner of programs."""
+    return cast(MakePrograms, enter("programs"))
 
 
 def sandboxes(root: Path | None) -> Mapping[str, SandboxAdapter]:
     """Return the default adapters of sandboxes by name; `root` is the folder of their files."""
     return cast(_Sandboxes, enter("sandboxes"))(root)
+
+
+def session_sandboxes() -> MakeSessionSandbox:
+    """Return what makes the sandboxes of sessions."""
+    return cast(MakeSessionSandbox, enter("session_sandboxes"))
 
 
 def wakes(address: str, store_id: str | None, *, tenant: str | None) -> Wakes:
@@ -102,7 +152,32 @@ def wakes(address: str, store_id: str | None, *, tenant: str | None) -> Wakes:
 
 async def open_postgres(address: str) -> OpenedStore:
     """Open a store in PostgreSQL."""
-    return await cast(_OpenStore, enter("postgres"))(address)
+    return await cast(_OpenPostgres, enter("postgres"))(address)
+
+
+async def open_sqlite(path: str | Path, *, durability: Durability) -> OpenedStore:
+    """Open a store in a file."""
+    return await cast(_OpenSqlite, enter("sqlite"))(path, durability=durability)
+
+
+def sessions(core: "Core") -> "RuntimeSessions":
+    """Return the sessions of a runtime."""
+    return cast("RuntimeSessions", cast(_OfCore, enter("catalog"))(core))
+
+
+def decisions(core: "Core") -> RunDecisions:
+    """Return what reads the decisions of runs."""
+    return cast(RunDecisions, cast(_OfCore, enter("decisions"))(core))
+
+
+def retain(core: "Core", *, days: int) -> Coroutine[object, object, None]:
+    """Delete sessions of a runtime that ended more than some days ago, for ever."""
+    return cast(_Retain, enter("retention"))(sessions(core), core.store, core.ports.machine.clock, days=days)
+
+
+def schedules(core: "Core") -> "Schedules":
+    """Return the schedules of a runtime."""
+    return cast("Schedules", cast(_OfCore, enter("schedules"))(core))
 
 
 async def rehearse(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
 
-from windlass.engine.folds import JournalFolds, SessionFold
-from windlass.engine.inbox import answers_in, each_item, has_answers
+from windlass.engine.driving.inbox import answers_in, each_item, has_answers
+from windlass.engine.writing.folds import JournalFolds, SessionFold
 from windlass.ports.catalog import RunRow
 from windlass.ports.feed import EventBus
 from windlass.ports.inbox import STEER, NewRun

@@ -7,7 +7,7 @@ from msgspec import UnsetType
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.engine.writer import retry_store_call
+from windlass.engine.writing.writer import retry_store_call
 from windlass.limits import UNDO_BYTES_MAX
 from windlass.ports.catalog import RunRow
 from windlass.ports.clock import Clock

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from windlass.addresses import PORTS, Resolver, Target, check_public, resolve, target_of
+from windlass.ports.clock import begin_task
 from windlass.tools import ToolFailed
 
 Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
@@ -74,9 +75,7 @@ class Proxy:
             task.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        begin_task(self._serving, self._serve(reader, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import Final
 
 from windlass.agent.hooks import EventHook
-from windlass.engine.approval import maybe_await
 from windlass.engine.clocks import moment
 from windlass.engine.hooks import call_event_hooks
+from windlass.engine.tool_calls.approval import maybe_await
 from windlass.feed.live import LiveStep
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer

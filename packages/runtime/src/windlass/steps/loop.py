@@ -20,19 +20,18 @@ from windlass.agent.hooks import EventHook, Hook
 from windlass.agent.package import budget_limits, check_contract
 from windlass.agent.policy import RulesPolicy
 from windlass.agent.skills import Skills
-from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import PauseClock, moment
-from windlass.engine.driver import Driver
+from windlass.engine.driving.driver import Driver
+from windlass.engine.driving.inbox import ANSWER, item_key
 from windlass.engine.effect_context import EffectPorts
 from windlass.engine.effects import Effects
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.engine.inbox import ANSWER, item_key
-from windlass.engine.masking import SecretInputs
-from windlass.engine.scribe import RedactingScribe
-from windlass.engine.session_sandbox import SandboxPlace
-from windlass.engine.subagents import Task
-from windlass.engine.writer import SessionWriter
+from windlass.engine.tool_calls.approval import maybe_await
+from windlass.engine.tool_calls.subagents import Task
+from windlass.engine.writing.masking import SecretInputs
+from windlass.engine.writing.scribe import RedactingScribe
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import Rejected, check_name, check_text, kind_of, wrong
 from windlass.limits import DESCRIPTION_CHARS_MAX, HOOKS_PER_AGENT_MAX, RESOLVERS_PER_AGENT_MAX
 from windlass.ports.catalog import RunRow
@@ -40,8 +39,10 @@ from windlass.ports.feed import EventBus
 from windlass.ports.inbox import STEER, InboxItem
 from windlass.ports.journal import Appended, Batch, Claim
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
-from windlass.runtime.packages import EffectivePackage, fingerprint_of, with_contract
-from windlass.runtime.start_items import session_opening, start_body
+from windlass.ports.sandbox import SandboxPlace
+from windlass.runtime import rooms
+from windlass.runtime.starts.packages import EffectivePackage, fingerprint_of, with_contract
+from windlass.runtime.starts.start_items import session_opening, start_body
 from windlass.steps.contract import (
     AgentTool,
     KeyedTool,
@@ -168,6 +169,8 @@ class _Harness:
             delegator=_start_no_run,
             interpreter=self.config.interpreter,
             sandbox_of=self._sandbox_of,
+            session_sandboxes=rooms.session_sandboxes,
+            programs=rooms.programs,
             after_chunk=emitter.flush,
         )
 

@@ -17,7 +17,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 from requests import PreparedRequest, Response, Session
 
-from windlass.ports.stalls import StallTotals
+from windlass.ports.machine import StallTotals
 from windlass.telemetry.environment import TelemetrySettings
 from windlass.telemetry.sink import Attribute, Operation, Sent, Span, TraceContext
 

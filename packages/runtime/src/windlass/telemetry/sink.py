@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from windlass.ports.stalls import StallTotals
+from windlass.ports.machine import StallTotals
 from windlass_protocol.frozen import sealed
 
 Attribute = str | int | float | bool | tuple[str, ...]

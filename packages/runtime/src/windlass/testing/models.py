@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
-from windlass.engine.writer import SessionWriter
+from windlass.engine.writing.writer import SessionWriter
 from windlass.errors import AgentError, Rejected
 from windlass.ports.batches import BatchRequest, BatchResult, OwnBatch
 from windlass.ports.clock import Clock
@@ -270,6 +270,10 @@ class ScriptedBatches:
     async def find(self, batch: OwnBatch, others: Collection[str]) -> str | None:
         """Return the name of a batch that was created: it is the id."""
         return batch.name if batch.name in self.model.created_batches else None
+
+    async def cancel(self, batch_id: str) -> None:
+        """Drop a batch."""
+        del self.model.created_batches[batch_id]
 
     async def results(self, batch_id: str) -> AsyncIterator[BatchResult] | None:
         """Answer the requests."""

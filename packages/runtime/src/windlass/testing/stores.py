@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Final, Literal, Protocol, TypeVar
 
-from windlass.engine.engine import SharedStore
+from windlass.engine.driving.engine import SharedStore
 from windlass.errors import Ambiguous, Unavailable
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.catalog import RunRow, SessionRow

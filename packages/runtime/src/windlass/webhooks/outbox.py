@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 from windlass.catalog.reading import documents_page
 from windlass.errors import AgentError, Conflict, is_for_us
 from windlass.limits import WAIT_MS_MAX, WRITES_MAX
-from windlass.ports.clock import IDLE, Clock
+from windlass.ports.clock import IDLE, Clock, begin_task
 from windlass.ports.documents import Document
 from windlass.ports.store import Store
 from windlass.refusals import check_id, missing_port, too_many_writers, unknown_document
@@ -322,9 +322,7 @@ class Outbox:
                         await self._store.put_document(aside)
                 continue
             self._sending[document.name] = lane
-            task = asyncio.create_task(self._attempt(target, document), name="windlass delivery")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            begin_task(self._tasks, self._attempt(target, document), name="windlass delivery")
 
     async def _attempt(self, target: DeliveryTarget, document: Document) -> None:
         try:

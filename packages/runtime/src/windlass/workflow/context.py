@@ -19,10 +19,9 @@ from typing import (
 )
 
 from pydantic import JsonValue, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.agent.agent import Agent
-from windlass.agent.output import parse_output
+from windlass.agent.output import json_of, parse_output
 from windlass.errors import check_text, kind_of
 from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX, REASON_CHARS_MAX
 from windlass.refusals import check_id
@@ -326,15 +325,3 @@ def _as_returned(tool: AnyTool, value: JsonValue) -> object:
     """Return the result of a call as the type that the function returns."""
     kind = _return_type_of(tool.function)
     return value if kind is object or kind is Any else parse_output(kind, value)
-
-
-def json_of(value: object, what: str) -> JsonValue:
-    """Return the JSON form of a value.
-
-    Raises:
-        TypeError: it has none.
-    """
-    try:
-        return from_json(to_json(value))
-    except PydanticSerializationError as error:
-        raise TypeError(f"{what} has no JSON form: {error}") from None

@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from windlass_server.operations import ServerOperation
+from windlass_server.models import ServerOperation
 
 OPERATIONS: Final = (
     ServerOperation(
@@ -363,7 +363,7 @@ OPERATIONS: Final = (
         repeat="harmless",
         who="user",
         summary="Statistics of your runs",
-        doc="Return counts, durations and cost of your runs.\n\nThe default is the last day in hours. Runs of subagents count as part of the run that they work for,\nunless `agent` names the subagent. `split` adds the eight groups with the most runs. A run counts for the\nfirst model of its version, also if a fallback model answered; durations of a model that several versions\nuse are left out. `split=tool` adds the calls of the eight tools with the most.",
+        doc="Return counts, durations and cost of your runs.\n\nThe default is the last day in hours. Runs of subagents count as part of the run that they work for,\nunless `agent` names the subagent. `split` adds the eight groups with the most runs. A run counts for each\nmodel that answered it or a subagent of it, `provider/model`, with what that model used; durations of a model\nthat several versions use are left out. `split=tool` adds the calls of the eight tools with the most.",
         problems=(400,),
     ),
     ServerOperation(

@@ -20,6 +20,7 @@ from windlass_server.requests import (
     CallerDep,
     OwnRequest,
     PageDep,
+    accepted,
     body_of,
     reply,
     sign_responses,
@@ -76,4 +77,4 @@ async def answer(
 
     responses = await sign_responses(caller, [response])
     await caller.tenant.runtime.sessions.answer(request.session_id, responses, key=caller.id_for("answer"))
-    return reply(AcceptedRun(session_id=request.session_id, run_id=request.run_id), 202)
+    return accepted(request.session_id, request.run_id)

@@ -8,11 +8,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from windlass.agent.package import package_difference, package_of
 from windlass.catalog import RunStats
-from windlass.catalog.stats import RunGroup, by_model
+from windlass.catalog.stats import RunGroup, RunSplit
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState
 from windlass.ledger.changes import package_values
-from windlass.ports.listing import Split
 from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.reports import failure_groups
@@ -79,13 +78,13 @@ FAILING_TOOLS_MAX: Final = 20
 GROUPS_MAX: Final = 8
 """Agents, models or versions in statistics that are split."""
 SPAN_DEFAULT: Final = timedelta(days=1)
-_GROUPS: Final[Mapping[str, Split]] = {
+_GROUPS: Final[Mapping[str, RunSplit]] = {
     "agent": "agent",
     "user": "owner",
-    "model": "version",
+    "model": "model",
     "version": "version",
 }
-"""How runs are grouped for a split; models are those of their versions."""
+"""How runs are grouped for a split."""
 
 
 @numbers.get(
@@ -100,14 +99,11 @@ async def stats(caller: CallerDep, query: Annotated[RunsStatsQuery, Query()]) ->
     run_stats = await caller.sessions.stats(
         start, end, bucket_s=query.bucket, agent_id=query.agent, split=_GROUPS.get(query.split or "")
     )
-    groups = run_stats.groups
-    if query.split == "model":
-        content = caller.tenant.runtime.core.ports.content
-        assert content is not None, "it was opened with one"
-        groups = await by_model(groups, content)
     look = caller.sessions.look(query.agent, run_stats.start, run_stats.end)
     failing = await caller.tenant.insight.ask(lambda book: book.list_failing_tools(look, FAILING_TOOLS_MAX))
-    view = _stats_view(run_stats, failing, None if query.split in (None, "tool") else groups[:GROUPS_MAX])
+    view = _stats_view(
+        run_stats, failing, None if query.split in (None, "tool") else run_stats.groups[:GROUPS_MAX]
+    )
     if query.split != "tool":
         return reply(view)
     counts = await caller.tenant.insight.ask(lambda book: book.count_tools(look, query.bucket))

@@ -59,6 +59,7 @@ from windlass_server.requests import (
     CallerDep,
     OwnRun,
     PageDep,
+    accepted,
     body_of,
     narrow_budget,
     page_of,
@@ -258,7 +259,7 @@ async def play(
         )
     except UnknownStep:
         raise not_found("step") from None
-    return reply(AcceptedRun(session_id=handle.run_id, run_id=handle.run_id), 202)
+    return accepted(handle.run_id, handle.run_id)
 
 
 @router.post(
@@ -276,7 +277,7 @@ async def cancel(
     """Cancel a run; no effect on a run that has ended."""
     reason = None if body is None else body.reason
     await caller.tenant.runtime.cancel_run(run.run_id, by=caller.principal.user, reason=reason)
-    return reply(AcceptedRun(session_id=run.session_id, run_id=run.run_id), 202)
+    return accepted(run.session_id, run.run_id)
 
 
 @router.post(
@@ -294,7 +295,7 @@ async def retry(
     """Continue a failed run in a new run of its session, without repeating finished calls."""
     budget = None if body is None else narrow_budget(caller, run.agent_id, body.budget)
     handle = await caller.tenant.runtime.handle(run.run_id).retry(budget=budget)
-    return reply(AcceptedRun(session_id=run.session_id, run_id=handle.run_id), 202)
+    return accepted(run.session_id, handle.run_id)
 
 
 @router.post(
@@ -313,7 +314,7 @@ async def send(
     data = body.data if "data" in body.model_fields_set else True
     handle = caller.tenant.runtime.handle(run.run_id)
     await handle.send(body.name, data, key=body.key or caller.id_for("event"), by=caller.principal.user)
-    return reply(AcceptedRun(session_id=run.session_id, run_id=run.run_id), 202)
+    return accepted(run.session_id, run.run_id)
 
 
 @router.post(
@@ -339,7 +340,7 @@ async def give_feedback(
         by=caller.principal.user,
         key=caller.id_for("feedback"),
     )
-    return reply(AcceptedRun(session_id=run.session_id, run_id=run.run_id), 202)
+    return accepted(run.session_id, run.run_id)
 
 
 @router.get(
@@ -375,7 +376,7 @@ async def undo_plan(caller: CallerDep, run: OwnRun) -> Response:
 async def undo(caller: CallerDep, run: OwnRun) -> Response:
     """Reverse the calls of a run, newest first, in a new run of its session."""
     handle = await caller.tenant.runtime.handle(run.run_id).undo()
-    return reply(AcceptedRun(session_id=run.session_id, run_id=handle.run_id), 202)
+    return accepted(run.session_id, handle.run_id)
 
 
 @router.get(

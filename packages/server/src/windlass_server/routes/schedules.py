@@ -19,6 +19,7 @@ from windlass_server.requests import (
     CallerDep,
     OwnSchedule,
     PageDep,
+    accepted,
     agent_for,
     find_schedule,
     reply,
@@ -164,7 +165,7 @@ async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
 async def run(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start a run at once, beside the ticks; a second request within the same second is the same run."""
     run_id = await caller.tenant.runtime.schedules.run_now(schedule.name, at=caller.now())
-    return reply(AcceptedRun(session_id=schedule.session_id or f"session:{run_id}", run_id=run_id), 202)
+    return accepted(schedule.session_id or f"session:{run_id}", run_id)
 
 
 @router.delete(

@@ -32,7 +32,7 @@ class SessionsOperations(OperationGroup):
         context: "Sequence[str] | None" = None,
         metadata: "wire.JsonObject | None" = None,
         budget: "wire.BudgetLimits | None" = None,
-        batch: "str | None" = None,
+        batch: "Literal['within 24h', 'off'] | None" = None,
         goal: "str | None" = None,
         chat_id: "str | None" = None,
         current_stage: "str | None" = None,
@@ -55,8 +55,8 @@ class SessionsOperations(OperationGroup):
             context: Texts that the model gets before the message.
             metadata: Data of the application, kept in `run.started`.
             budget: The most that the run may use.
-            batch: Model calls of the run are items of batches, at a lower price; as the agent says if
-                absent.
+            batch: Whether model calls of the run are items of batches, at a lower price; as the agent
+                says if absent.
             goal: The goal of the run, by which runs are found and judged.
             chat_id: The chat of the AgentSession; the session itself if absent.
             current_stage: The first stage of the AgentSession; START if absent.
@@ -235,6 +235,7 @@ class SessionsOperations(OperationGroup):
         context: "Sequence[str] | None" = None,
         metadata: "wire.JsonObject | None" = None,
         budget: "wire.BudgetLimits | None" = None,
+        batch: "Literal['within 24h', 'off'] | None" = None,
         goal: "str | None" = None,
         idempotency_key: "str | None" = None,
     ) -> "wire.AcceptedRun":
@@ -253,6 +254,8 @@ class SessionsOperations(OperationGroup):
             context: Texts that the model gets before the message.
             metadata: Data of the application, kept in `run.started`.
             budget: The most that the run may use.
+            batch: Whether model calls of the run are items of batches, at a lower price; as the agent
+                says if absent.
             goal: The goal of the run, by which runs are found and judged.
             idempotency_key: The same key with the same request has one effect; a new key by default.
         """
@@ -268,6 +271,7 @@ class SessionsOperations(OperationGroup):
                 "context": context,
                 "metadata": metadata,
                 "budget": budget,
+                "batch": batch,
                 "goal": goal,
             },
             key=self._key(idempotency_key),
@@ -972,9 +976,9 @@ class RunsOperations(OperationGroup):
 
         The default is the last day in hours. Runs of subagents count as part of the run that they work
         for, unless `agent` names the subagent. `split` adds the eight groups with the most runs. A run
-        counts for the first model of its version, also if a fallback model answered; durations of a model
-        that several versions use are left out. `split=tool` adds the calls of the eight tools with the
-        most.
+        counts for each model that answered it or a subagent of it, `provider/model`, with what that model
+        used; durations of a model that several versions use are left out. `split=tool` adds the calls of
+        the eight tools with the most.
 
         Args:
             since: Runs that started then or later.

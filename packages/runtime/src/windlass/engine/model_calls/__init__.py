@@ -1,0 +1,1 @@
+"""Model calls: answers to runs, and summaries of histories."""

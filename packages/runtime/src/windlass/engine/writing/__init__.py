@@ -1,0 +1,1 @@
+"""Writing: records become durable, without secrets, and are folded."""

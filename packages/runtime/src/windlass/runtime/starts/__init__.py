@@ -1,0 +1,1 @@
+"""Starts: every check of a start, and what a run runs under."""

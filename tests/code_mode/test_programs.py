@@ -606,11 +606,11 @@ def test_the_calls_of_a_program_are_judged_at_once_where_the_rules_allow_them(
     judged: list[str] = []
     judge = CallJudge.judge
 
-    async def counted(self: CallJudge, state: LoopState, effect: JudgeCall) -> LoopEvent:
+    async def count_judge(self: CallJudge, state: LoopState, effect: JudgeCall) -> LoopEvent:
         judged.append(effect.tool_name)
         return await judge(self, state, effect)
 
-    monkeypatch.setattr(CallJudge, "judge", counted)
+    monkeypatch.setattr(CallJudge, "judge", count_judge)
     source = "total = 0\nfor number in range(20):\n    total += await double(number)\ntotal"
     assert output_of(coder(source)) == 380
     assert judged == ["run_code", "double"], "the policy was asked about the first call alone"

@@ -427,7 +427,7 @@ def test_a_structured_result_is_searched_for_secrets_once(monkeypatch: pytest.Mo
     searches: list[bool] = []
     is_clean = Redactor.is_clean
 
-    def counted(self: Redactor, value: object, *limits: float) -> bool:
+    def count_search(self: Redactor, value: object, *limits: float) -> bool:
         if MARK in str(value):
             searches.append(is_clean(self, value, *limits))
         return is_clean(self, value, *limits)
@@ -440,7 +440,7 @@ def test_a_structured_result_is_searched_for_secrets_once(monkeypatch: pytest.Mo
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel([call("rows"), say("done")]), tools=[rows])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            monkeypatch.setattr(Redactor, "is_clean", counted)
+            monkeypatch.setattr(Redactor, "is_clean", count_search)
             await (await runtime.start_run(agent, "go")).wait()
             monkeypatch.undo()
 
@@ -455,12 +455,12 @@ def test_a_text_result_with_the_beginning_of_a_secret_is_searched_once(
     is_clean, mask_shapes = Redactor.is_clean, redact.mask_shapes
     source = f"token: {MARK}"
 
-    def counted(self: Redactor, value: object, *limits: float) -> bool:
+    def count_search(self: Redactor, value: object, *limits: float) -> bool:
         if value == source:
             searches.append("is_clean")
         return is_clean(self, value, *limits)
 
-    def masked(text: str) -> str:
+    def mask(text: str) -> str:
         if text == source:
             searches.append("mask_shapes")
         return mask_shapes(text)
@@ -473,8 +473,8 @@ def test_a_text_result_with_the_beginning_of_a_secret_is_searched_once(
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel([call("read"), say("done")]), tools=[read])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            monkeypatch.setattr(Redactor, "is_clean", counted)
-            monkeypatch.setattr(redact, "mask_shapes", masked)
+            monkeypatch.setattr(Redactor, "is_clean", count_search)
+            monkeypatch.setattr(redact, "mask_shapes", mask)
             await (await runtime.start_run(agent, "go")).wait()
             monkeypatch.undo()
 

@@ -374,19 +374,19 @@ def _answer(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[T], function
         except (StopIteration, SystemExit, KeyboardInterrupt) as error:
             # asyncio loses a StopIteration, and ends the program on the others.
             problem = RuntimeError(f"the function raised {type(error).__name__}")
-            loop.call_soon_threadsafe(_fail, answer, problem)
+            loop.call_soon_threadsafe(_set_error, answer, problem)
         except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
-            loop.call_soon_threadsafe(_fail, answer, error)
+            loop.call_soon_threadsafe(_set_error, answer, error)
         else:
-            loop.call_soon_threadsafe(_succeed, answer, result)
+            loop.call_soon_threadsafe(_set_result, answer, result)
 
 
-def _succeed(answer: asyncio.Future[T], result: T) -> None:
+def _set_result(answer: asyncio.Future[T], result: T) -> None:
     if not answer.done():
         answer.set_result(result)
 
 
-def _fail(answer: asyncio.Future[T], error: BaseException) -> None:
+def _set_error(answer: asyncio.Future[T], error: BaseException) -> None:
     if not answer.done():
         answer.set_exception(error)
 

@@ -43,8 +43,11 @@ ASK_QUESTION: Final = "ask_question"
 
 def due(call: Call, program: ProgramNotes) -> RunProgram | None:
     """Return the effect of a program that has something to do: to begin, or to take results."""
-    if not program.has_work:
-        return None
+    return effect_of(call, program) if program.has_work else None
+
+
+def effect_of(call: Call, program: ProgramNotes) -> RunProgram:
+    """Return the effect that runs a program from where it is."""
     assert call.idempotency_key is not None, "a call that has begun has a key"
     arguments = call.input if call.arguments is None else call.arguments
     return RunProgram(

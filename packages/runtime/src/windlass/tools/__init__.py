@@ -293,7 +293,7 @@ class Tool(Generic[P, R, ToolDepsT]):
     @cached_property
     def definition(self) -> JsonObject:
         """The definition of the tool for a model; do not change it."""
-        return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        return _definition(self.name, self.description, self.input_schema)
 
     @cached_property
     def spec(self) -> "wire.ToolSpec":
@@ -388,7 +388,11 @@ if TYPE_CHECKING:
 
 def definition_of(spec: "wire.ToolSpec") -> JsonObject:
     """Return the definition of a tool of a package for a model."""
-    return {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
+    return _definition(spec.name, spec.description or "", spec.input_schema)
+
+
+def _definition(name: str, description: str, input_schema: JsonObject) -> JsonObject:
+    return {"name": name, "description": description, "inputSchema": input_schema}
 
 
 @overload

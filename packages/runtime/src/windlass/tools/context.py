@@ -1,7 +1,7 @@
 """ToolContext and the session state that a tool reads and writes."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
@@ -23,6 +23,7 @@ from windlass.limits import (
     STATE_KEY_CHARS_MAX,
     STATE_VALUE_BYTES_MAX,
 )
+from windlass.ports.interpreter import CallBody
 from windlass.ports.sandbox import SandboxAccess
 from windlass.tools.deps import ContextDepsT
 from windlass.tools.results import result_value
@@ -264,6 +265,7 @@ _DIVERGED: Final = (
     "answered. Its questions must depend on nothing but its arguments, the session state and earlier answers."
 )
 _NO_RUN: Final = "Only a tool that an agent calls in a run can ask a person."
+_NO_WORKFLOW: Final = "Only the workflow that holds the agent of this tool can call it."
 
 
 def question_of(prompt: object, options: object, of: object) -> ToolQuestion:
@@ -305,12 +307,16 @@ class ToolControl:
     """
 
     def __init__(
-        self, report: Callable[[JsonValue], None] | None = None, questions: Questions | None = None
+        self,
+        report: Callable[[JsonValue], None] | None = None,
+        questions: Questions | None = None,
+        find_body: Callable[[], Awaitable[CallBody | None]] | None = None,
     ) -> None:
         self.questions: Final = questions or Questions(refusal=_NO_RUN)
         self.lines: list[str] = []
         """Lines that the tool logged."""
         self._report = report
+        self._find_body = find_body
         self._reports = 0
         self._loop = _running_loop()
         self._event: asyncio.Event | None = None
@@ -329,6 +335,17 @@ class ToolControl:
             if self.is_cancelled:
                 self._event.set()
         await self._event.wait()
+
+    async def body(self) -> CallBody:
+        """Return what performs the call with what the workflow that made it holds in memory.
+
+        Raises:
+            ToolFailed: no workflow made the call, or it left the performance to the tool.
+        """
+        body = None if self._find_body is None else await self._find_body()
+        if body is None:
+            raise ToolFailed(_NO_WORKFLOW)
+        return body
 
     def log(self, line: str) -> None:
         """Keep a line for the record of the call, and show it."""

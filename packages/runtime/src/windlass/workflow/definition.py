@@ -447,6 +447,10 @@ class WorkflowParts:
         return {id(part): part.name for part in (*self.tools, *self.agents)}
 
 
+FOREIGN_TOOLS: Final[list[Callable[[object], Iterable[AnyTool]]]] = []
+"""Functions that return the tools behind an object of another framework, such as an agent of it."""
+
+
 def find_parts(function: FunctionType) -> WorkflowParts:
     """Return the tools and agents that the source of a function names, also by the functions that it names.
 
@@ -471,6 +475,8 @@ def find_parts(function: FunctionType) -> WorkflowParts:
                 agents.setdefault(id(named_agent), named_agent)
             elif isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] == package:
                 functions.append(value)
+            for tools_of in FOREIGN_TOOLS:
+                tools.update((id(part), part) for part in tools_of(cast(object, value)))
     return WorkflowParts(tuple(tools.values()), tuple(agents.values()), tuple(hazards), digest.hexdigest())
 
 

@@ -26,6 +26,7 @@ from windlass.engine.tool_calls.results import (
 from windlass.engine.writing.masking import MaskedAnswer, log_failure
 from windlass.errors import AgentError, is_for_us
 from windlass.limits import PROGRAM_CALLS_AT_ONCE_MAX
+from windlass.ports.interpreter import CallBody
 from windlass.ports.sandbox import SessionSandbox
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import (
@@ -36,6 +37,7 @@ from windlass.tools.calling import (
     timeout_run,
 )
 from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
+from windlass_harness.loop import programs
 from windlass_harness.loop.events import (
     CallAsks,
     CallReturned,
@@ -363,6 +365,18 @@ class ToolEffects:
         refusal = None if self._context.can_ask(state) else _NO_PERSON_TO_ASK
         return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
 
+    async def _body_of(self, state: LoopState, call: "_Call") -> CallBody | None:
+        """Return what performs a call with what its workflow holds in memory."""
+        call_id = call.effect.call_id
+        made = state.call(call_id)
+        parent = None if made is None or made.parent_id is None else state.call(made.parent_id)
+        program = None if parent is None else state.note(parent.call_id).program
+        if parent is None or program is None:
+            return None
+        number = [made_id for made_id, _, _ in program.calls].index(call_id)
+        effect = programs.effect_of(parent, program)
+        return await self._context.programs(state).body_of(effect, number, binding=call.binding)
+
     def _tool_context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
         tool, run, effect = call.tool, call.run, call.effect
@@ -385,6 +399,10 @@ class ToolEffects:
             source=run.source,
             metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
-            control=ToolControl(visible_to(self._context.live, effect), self._questions(call, state)),
+            control=ToolControl(
+                visible_to(self._context.live, effect),
+                self._questions(call, state),
+                partial(self._body_of, state, call),
+            ),
             sandbox=call.sandbox,
         )

@@ -51,7 +51,7 @@ class Script(Model):
 
 
 @function_tool
-def find(name: str) -> str:
+async def find(name: str) -> str:
     """Find an item."""
     DONE["find"] += 1
     return f"found {name}"

@@ -59,7 +59,7 @@ shop = PydanticAgent(
 
 
 @shop.tool_plain(metadata={"windlass": {"mode": "read"}})
-def find(name: str) -> str:
+async def find(name: str) -> str:
     """Find an item."""
     DONE["find"] += 1
     return f"found {name}"
@@ -149,7 +149,7 @@ def about(ctx: RunContext[str]) -> str:
 
 
 @planner.tool(metadata={"windlass": {"mode": "read", "effect": "read"}})
-def limits(ctx: RunContext[str]) -> dict[str, str]:
+async def limits(ctx: RunContext[str]) -> dict[str, str]:
     """The limits."""
     return {"for": ctx.deps}
 

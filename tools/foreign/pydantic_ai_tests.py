@@ -10,11 +10,11 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
-from blockbuster import BlockBuster
 from pydantic_ai import Agent
 
 from tools.files import ROOT
@@ -96,10 +96,15 @@ def put_runs_into_workflows(plugin: Plugin) -> None:
     cast("Any", Agent).run = run_durable
 
 
+def _ignore(_: object) -> None:
+    pass
+
+
 def run_tests(folder: Path, plugin: "Plugin | Baseline") -> None:
     """Run the tests in their folder, without the settings of its project: they make warnings errors."""
     # Their detector of blocking calls takes the first import of a module for one.
-    cast("Any", BlockBuster).activate = lambda _: None
+    detector: Any = import_module("blockbuster").BlockBuster
+    detector.activate = _ignore
     # Both projects have a package with this name.
     sys.path[:] = [str(folder), *(path for path in sys.path if path not in ("", str(ROOT)))]
     os.chdir(folder)

@@ -36,7 +36,7 @@ from windlass.ports.interpreter import (
     Progress,
     RecordedOutcome,
 )
-from windlass_harness.loop.notes import WAIT_FOR
+from windlass_harness.loop.notes import SLEEP, WAIT_FOR
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import mutable
 
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-SLEEP: Final = "sleep"
-"""The tool that a timer calls."""
 CHANGED: Final = "changed"
 """The tool under whose name a change of the function is recorded."""
 _NO_IO: Final = (

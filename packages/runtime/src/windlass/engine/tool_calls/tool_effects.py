@@ -36,7 +36,7 @@ from windlass.tools.calling import (
     outcome_of,
     timeout_run,
 )
-from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
+from windlass.tools.context import CallWaits, ToolContext, ToolControl, ToolQuestion, ToolState, copy_of
 from windlass_harness.loop import programs
 from windlass_harness.loop.events import (
     CallAsks,
@@ -44,8 +44,9 @@ from windlass_harness.loop.events import (
     CallUnbegun,
     LoopEvent,
     RunTool,
-    ToolAsked,
+    ToolWaits,
 )
+from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms
 from windlass_harness.views.runs import RunState
@@ -209,9 +210,7 @@ class ToolEffects:
             return failure_result(call_id, "cancelled", message=message, duration_ms=duration_ms)
         finally:
             call.end()
-        if call.context is not None and (
-            paused := self._questions_event(call, call.context.control.questions)
-        ):
+        if call.context is not None and (paused := self._waits_event(call, call.context.control.waits)):
             return paused
         if _is_finished_at_once(binding, outcome):
             return await self._finish(state, call, outcome)
@@ -277,29 +276,18 @@ class ToolEffects:
                 context.control.lines = before.control.lines
                 call.context = replace(context, deadline=before.deadline)
 
-    def _questions_event(self, call: "_Call", questions: Questions) -> LoopEvent | None:
-        """Return the event of a tool that asked a person, whatever it returned or raised then."""
+    def _waits_event(self, call: "_Call", waits: CallWaits) -> LoopEvent | None:
+        """Return the event of a tool that waits, whatever it returned or raised then."""
         call_id, binding = call.effect.call_id, call.binding
-        if questions.problem is not None:
+        if waits.problem is not None:
             duration_ms = elapsed_ms(self._shared.clock, call.started)
-            return failure_result(call_id, "diverged", message=questions.problem, duration_ms=duration_ms)
-        if not questions.new:
+            return failure_result(call_id, "diverged", message=waits.problem, duration_ms=duration_ms)
+        if not waits.new:
             return None
         self._shared.secret_inputs.keep(
             self._context.session_id, call_id, value=call.arguments.json, redactor=binding.redactor
         )
-        asks = [
-            CallAsks(
-                call_id,
-                question.arguments,
-                question.prompt,
-                options=tuple({"id": name, "label": name} for name in question.options),
-                allow_freeform=not question.options,
-                responders=question.responders,
-            )
-            for question in questions.new
-        ]
-        return ToolAsked(call_id, tuple(asks))
+        return ToolWaits(call_id, tuple(_wait_of(call_id, wait) for wait in waits.new))
 
     async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
         """Return the result of a call: bounded, masked, and reviewed by hooks and the policy."""
@@ -360,10 +348,12 @@ class ToolEffects:
             )
         return self._sandbox
 
-    def _questions(self, call: "_Call", state: LoopState) -> Questions:
-        """Return the questions of a call, with the answers that people gave."""
+    def _waits(self, call: "_Call", state: LoopState) -> CallWaits:
+        """Return what a call waits for, with what came."""
         refusal = None if self._context.can_ask(state) else _NO_PERSON_TO_ASK
-        return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
+        return CallWaits(
+            call.effect.waited, now=self._shared.clock.now, mask=call.binding.redactor.text, refusal=refusal
+        )
 
     async def _body_of(self, state: LoopState, call: "_Call") -> CallBody | None:
         """Return what performs a call with what its workflow holds in memory."""
@@ -401,8 +391,22 @@ class ToolEffects:
             state=ToolState(state.session.authored),
             control=ToolControl(
                 visible_to(self._context.live, effect),
-                self._questions(call, state),
+                self._waits(call, state),
                 partial(self._body_of, state, call),
             ),
             sandbox=call.sandbox,
         )
+
+
+def _wait_of(call_id: str, wait: ToolQuestion | RequestedCall) -> CallAsks | RequestedCall:
+    """Return what a tool waits for as the loop records it."""
+    if isinstance(wait, RequestedCall):
+        return wait
+    return CallAsks(
+        call_id,
+        wait.arguments,
+        wait.prompt,
+        options=tuple({"id": name, "label": name} for name in wait.options),
+        allow_freeform=not wait.options,
+        responders=wait.responders,
+    )

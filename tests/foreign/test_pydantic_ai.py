@@ -40,7 +40,7 @@ def returns(messages: Sequence[ModelMessage]) -> list[ToolReturnPart]:
 def script(*calls: tuple[str, dict[str, Any]]) -> FunctionModel:
     """A model that calls tools one after the other, and then says what they returned."""
 
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         results = returns(messages)
         if len(results) < len(calls):
             name, arguments = calls[len(results)]

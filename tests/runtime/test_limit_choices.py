@@ -115,8 +115,8 @@ def test_a_person_who_refuses_ends_the_run_unpaid() -> None:
     agent = clerk(model, dear=DEAR)
 
     async def story() -> RunResult:
-        async with AgentRuntime.in_memory([agent], limits=[limit("ask")]) as runtime:
-            handle = await runtime.start_run(agent, "Hi")
+        async with AgentRuntime.in_memory([agent], limits=[limit("ask", owner="*")]) as runtime:
+            handle = await runtime.start_run(agent, "Hi", owner="ann")
             request = await ask(handle)
             with pytest.raises(Rejected, match="costMicros must be a whole number above 0"):
                 await handle.answer(request.request_id, "approve", arguments={"costMicros": 0})
@@ -126,8 +126,11 @@ def test_a_person_who_refuses_ends_the_run_unpaid() -> None:
     result = play(story())
     assert result.status is RunStatus.BUDGET_EXHAUSTED
     assert result.error is not None
+    details = result.error.details or {}
+    assert (details["limit"], details["subject"]) == ("house", "ann")
     assert result.error.message == (
-        "The limit house is reached, and a person refused to let the run exceed it: Enough for today."
+        f"The limit house of ann for {details['period']} is reached, and a person refused to let the run exceed "
+        "it: Enough for today."
     )
     assert len(model.requests) == 2
 

@@ -40,7 +40,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release
+.PHONY: help dev dev-fleet quick test check gen lock docs bench torture foreign clean test-real sidecar-bundle inspector wheels release
 .PHONY: release-check npm-packages interpreters
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-read quick-types quick-pure quick-runtime pure-tests runtime-tests surface-tests command-tests coverage hard-tests apart-tests
@@ -205,6 +205,11 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 bench: $(VENV)/.ready $(INSPECTOR)  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
+# Not a part of `test`: it installs packages of others from package indexes.
+foreign: $(VENV)/.ready  ## suites of others against Windlass, in an environment of their own; writes benchmarks/FOREIGN.md
+	$(BIN)/python -m tools.foreign
+	$(BIN)/pyright -p tools/foreign
+
 torture: $(VENV)/.ready  ## coverage, all examples of the tests, a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(MAKE) coverage
 	WINDLASS_DEEP=1 $(SIDE_BY_SIDE) SLOW_OF=tests hard-tests apart-tests slow-tests
@@ -227,7 +232,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	cd tools/release && npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle .interpreters .release .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .foreign .interpreters .release .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

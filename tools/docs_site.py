@@ -38,6 +38,7 @@ PACKAGES: Final = {
     "windlass.workflow": "Workflows in Python",
     "windlass.workflow.testing": "Tests of workflows",
     "windlass.tools": "Tools: options, undo, questions",
+    "windlass.agent": "Subagents in the background",
     "windlass.agent.hooks": "Hooks",
     "windlass.agent.dynamic": "Dynamic parts",
     "windlass.agent.output": "Output validators",
@@ -74,6 +75,7 @@ PACKAGES: Final = {
 OFFERED: Final = {
     "windlass.runtime.generated.builder": ("AgentRuntimeBuilder",),
     "windlass.runtime.options": ("PartOptions", "RunOptions", "RuntimeOptions"),
+    "windlass.agent": ("Background",),
     "windlass.agent.hooks": ("EventHook", "Hook", "HookOptions", "HookPoint", "hook", "on_event"),
     "windlass.agent.dynamic": ("Dynamic", "DynamicContext", "Resolver", "dynamic"),
     "windlass.agent.output": ("OutputContext", "OutputValidator"),

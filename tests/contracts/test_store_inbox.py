@@ -275,8 +275,8 @@ def test_a_snapshot_of_records_that_are_not_there_is_dropped(play: Play) -> None
 
 @pytest.mark.promise("L1")
 def test_a_snapshot_over_the_limit_is_dropped(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("memory", "sql.store"):
-        monkeypatch.setattr(f"windlass.adapters.journals.{name}.SNAPSHOT_BYTES_MAX", 4)
+    for name in ("adapters.journals.memory", "sql.store"):
+        monkeypatch.setattr(f"windlass.{name}.SNAPSHOT_BYTES_MAX", 4)
 
     async def story(store: AnyStore, other: AnyStore) -> None:
         await write(store, await claim(store), 1)

@@ -290,7 +290,7 @@ async def sight_of(path: Path, request_ids: Sequence[str]) -> Sight:
         "requests": store.list_requests,
         "refusals": store.list_refusals,
         "due": lambda: store.due(now_ms=NOW_MS),
-        "count_unfinished_runs": store.count_unfinished_runs,
+        "open_runs": store.open_runs,
         "wake": store.next_wake_ms,
         "waiting": store.waiting,
         "counts": lambda: store.run_counts(

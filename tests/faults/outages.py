@@ -90,7 +90,7 @@ class Load:
             await self.more()
             self.is_over = True
             await asyncio.gather(*tasks)
-            while await reader.count_unfinished_runs():  # noqa: ASYNC110 - nothing tells of all runs
+            while await reader.open_runs():  # noqa: ASYNC110 - nothing tells of all runs
                 await asyncio.sleep(LOOK_S)
             await reading
             await self.compare(reader)
@@ -159,7 +159,7 @@ class Load:
                 if is_last:
                     return
                 # One look after the last run has ended finds the rest.
-                is_last = self.is_over and not await self.insist(store.count_unfinished_runs)
+                is_last = self.is_over and not await self.insist(store.open_runs)
                 await asyncio.sleep(LOOK_S)
 
     async def insist(self, work: Callable[[], Awaitable[T]]) -> T:

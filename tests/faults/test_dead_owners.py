@@ -23,7 +23,7 @@ from windlass.adapters.journals import rules
 from windlass.engine import clocks
 from windlass.engine.driving import engine
 from windlass.errors import Conflict
-from windlass.postgres import link, writer
+from windlass.postgres import link
 from windlass.postgres.store import PostgresStore
 from windlass.postgres.writes import ABSENT_S, LOOKS_APART_S, LeaseOwners
 
@@ -153,8 +153,7 @@ def test_a_process_that_freezes_in_a_transaction_stops_no_other_and_writes_once_
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = postgres.new_database()
-    for module in (link, writer):
-        monkeypatch.setattr(module, "STANDSTILL_MS", 200)
+    monkeypatch.setattr(link, "STANDSTILL_MS", 200)
 
     async def story() -> None:
         store = await PostgresStore.open(place)

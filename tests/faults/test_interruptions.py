@@ -10,6 +10,7 @@ from tests.faults.scene import Scene, agent_of, records_of
 
 from windlass.testing import Answer, ScriptedModel, say
 from windlass.testing.stores import WrappedStore
+from windlass_harness.loop.outage import ISOLATED_INTERRUPTIONS_MAX
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX
 from windlass_protocol import RunStatus
 
@@ -89,4 +90,4 @@ def test_a_run_that_ends_every_process_fails_alone_and_the_others_complete(tmp_p
         assert done.returncode in (0, 9), done.stderr
         said = done.stdout.strip()
     assert said == "['failed', 'completed', 'completed', 'completed']"
-    assert lives > INTERRUPTIONS_MAX
+    assert lives == ISOLATED_INTERRUPTIONS_MAX + 1

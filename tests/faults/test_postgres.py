@@ -18,13 +18,14 @@ from tests.story import play
 from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
-from windlass.ports.journal import Appended, Batch, Claim
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.journal import Appended, Batch, Claim, Standing
 from windlass.ports.listing import RunFilter
 from windlass.ports.permits import PermitAsk
 from windlass.postgres import schema as postgres_schema
 from windlass.postgres import store as postgres_store
 from windlass.postgres import writer as postgres_writer
-from windlass.postgres.link import PostgresLink, parse_address, translate
+from windlass.postgres.link import PostgresLink, is_lost, parse_address, translate
 from windlass.postgres.reads import PostgresReads
 from windlass.postgres.schema import migrate_tables
 from windlass.postgres.store import PostgresStore
@@ -402,6 +403,7 @@ def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable_a
             tell(admin, f"GRANT ALL ON DATABASE {name} TO few")
             store = await PostgresStore.open(database.replace("postgres@", "few@"))
             tell(admin, "ALTER ROLE few CONNECTION LIMIT 0")
+            tell(admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'few'")
             with pytest.raises(Unavailable, match="too many connections"):
                 await store.enlist("o1", now_ms=NOW_MS)
             with pytest.raises(Unavailable, match="too many connections"):
@@ -443,13 +445,12 @@ def test_writes_that_wait_have_a_limit(postgres: Postgres, monkeypatch: pytest.M
         address, schema = postgres.new_schema()
         store = await PostgresStore.open(address, schema=schema)
         with psycopg.connect(address) as admin:
-            tell(admin, f"LOCK TABLE {schema}.leases IN ACCESS EXCLUSIVE MODE")
+            tell(admin, f"LOCK TABLE {schema}.sessions IN ACCESS EXCLUSIVE MODE")
             # Both writers take at most two, and two wait.
-            owners = [f"o{number}" for number in range(7)]
-            tasks = [asyncio.create_task(store.enlist(name, now_ms=NOW_MS)) for name in owners]
+            tasks = [asyncio.create_task(post(store, "k", f"s{number}")) for number in range(7)]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        refused = [one for one in outcomes if one is not None]
+        refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
         assert 1 <= len(refused) <= 5
         assert {str(one) for one in refused} == {
             "too many writes are waiting: 2, nothing was written: try again"
@@ -558,14 +559,18 @@ def test_a_machine_with_a_wrong_clock_takes_no_session_and_loses_none(
         right, wrong = [await PostgresStore.open(address, schema=schema) for _ in range(2)]
         for off_ms in (120_000, -120_000):
             now_ms, theirs, mine = postgres_store.machine_ms(), f"right {off_ms}", f"wrong {off_ms}"
+            before_ms = wrong.ahead_ms
             await right.enlist(theirs, now_ms=now_ms)
             await right.claim("taken", theirs, now_ms=now_ms)
             with monkeypatch.context() as machine:
                 machine.setattr(postgres_store, "machine_ms", lambda now_ms=now_ms + off_ms: now_ms)
-                await wrong.enlist(mine, now_ms=now_ms + off_ms)
+                # The clock was set since it was last compared: the heartbeat has the right time.
+                await wrong.enlist(mine, now_ms=now_ms + off_ms + before_ms)
+                assert abs(wrong.ahead_ms + off_ms) < 1_000
+                store_ms = now_ms + off_ms + wrong.ahead_ms
                 with pytest.raises(Conflict, match="belongs to"):
-                    await wrong.claim("taken", mine, now_ms=now_ms + off_ms)
-                await wrong.claim("free", mine, now_ms=now_ms + off_ms)
+                    await wrong.claim("taken", mine, now_ms=store_ms)
+                await wrong.claim("free", mine, now_ms=store_ms)
             await right.enlist(theirs, now_ms=now_ms)
             with pytest.raises(Conflict, match="belongs to"):
                 await right.claim("free", theirs, now_ms=now_ms)
@@ -660,3 +665,51 @@ def test_a_defect_in_the_writer_fails_what_waits_and_writes_nothing(
         await store.aclose()
 
     play(story())
+
+
+def test_a_heartbeat_and_the_burial_of_a_dead_owner_wait_for_no_session(postgres: Postgres) -> None:
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store, other = [await PostgresStore.open(address, schema=schema) for _ in range(2)]
+        for name in ("locked", "free"):
+            mine = await claim(store, name, "dead")
+            await write(store, mine, 1, standing=Standing.RUNNING)
+        later_ms = NOW_MS + OWNER_LEASE_MS
+        with psycopg.connect(address) as admin:
+            tell(admin, f"SELECT 1 FROM {schema}.sessions WHERE session_id = 'locked' FOR UPDATE")
+            # Both are at once: nothing ends the transaction of the other application.
+            await other.enlist("o2", now_ms=later_ms)
+            assert await other.due(now_ms=later_ms) == ("free",)
+            assert await other.living(now_ms=later_ms) == {"o2"}
+        assert await other.due(now_ms=later_ms) == ("locked", "free")
+        with psycopg.connect(address) as admin:
+            assert admin.execute(f"SELECT owner_id FROM {schema}.leases".encode()).fetchall() == [("o2",)]
+        for opened in (store, other):
+            await opened.aclose()
+
+    play(story())
+
+
+def test_a_writer_has_a_limit_for_its_transaction_on_a_server_that_knows_one(postgres: Postgres) -> None:
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        parsed = parse_address(address, schema=schema)
+        for is_writer, limit in ((True, "1min"), (False, "0")):
+            writer = PostgresLink(parsed, is_writer=is_writer)
+            writer.begin()
+            assert writer.execute("SHOW transaction_timeout").fetchall() == [(limit,)]
+            writer.commit()
+            assert writer.execute("SHOW transaction_timeout").fetchall() == [("0",)]
+            writer.close()
+
+    play(story())
+
+
+def test_a_transaction_that_the_server_ends_is_a_lost_connection(postgres: Postgres) -> None:
+    writer = PostgresLink(parse_address(postgres.new_database(), schema="windlass"))
+    writer.begin()
+    writer.execute("SET transaction_timeout = '1ms'")
+    with pytest.raises(psycopg.Error) as failure:
+        writer.execute("SELECT pg_sleep(10)").fetchall()
+    assert is_lost(failure.value)
+    writer.close()

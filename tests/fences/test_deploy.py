@@ -9,6 +9,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from windlass.limits import SERVICE_DRAIN_S
+from windlass_server.guard import Metrics
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 CLOSE_S: Final = 20
@@ -18,6 +19,10 @@ OBJECTS: Final[list[dict[str, Any]]] = [
 ]
 PODS: Final = {
     one["metadata"]["name"]: one["spec"]["template"] for one in OBJECTS if "template" in one["spec"]
+}
+
+METRICS: Final = {
+    line.split()[2] for line in Metrics().text().decode().splitlines() if line.startswith("# TYPE")
 }
 
 
@@ -42,6 +47,65 @@ def test_services_and_disruption_budgets_select_pods_of_the_deployments() -> Non
     chosen = [one["spec"]["selector"] for one in OBJECTS if "selector" in one["spec"]]
     assert len(chosen) == 5
     assert all(one.get("matchLabels", one) in labels for one in chosen)
+
+
+def _read(name: str) -> list[dict[str, Any]]:
+    return [*yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8"))]
+
+
+def test_policies_of_the_network_let_to_the_ports_of_pods_and_no_others() -> None:
+    policies = [item for item in OBJECTS if item["kind"] == "NetworkPolicy"]
+    assert [item["metadata"]["name"] for item in policies] == ["windlass-api", "windlass-worker"]
+    for policy in policies:
+        pod = PODS[policy["metadata"]["name"]]
+        assert policy["spec"]["podSelector"]["matchLabels"] == pod["metadata"]["labels"]
+        [container] = pod["spec"]["containers"]
+        ports = {port["containerPort"] for port in container["ports"]}
+        assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]} == ports
+
+
+def test_probes_ask_at_ports_that_the_containers_have() -> None:
+    for name in ("windlass-api", "windlass-worker"):
+        [container] = PODS[name]["spec"]["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        probes = [container[probe]["httpGet"] for probe in ("readinessProbe", "livenessProbe")]
+        assert [probe["path"] for probe in probes] == ["/v1/ready", "/v1/health"]
+        assert {probe["port"] for probe in probes} <= set(ports)
+        settings = {item["name"]: item.get("value") for item in container["env"]}
+        if "WINDLASS_WORKER_PORT" in settings:
+            assert list(ports.values()) == [int(str(settings["WINDLASS_WORKER_PORT"]))]
+
+
+def test_scaling_is_of_the_workers_and_goes_by_metrics_that_there_are() -> None:
+    for item in _read("scaling.yaml"):
+        assert item["kind"] in ("ScaledObject", "HorizontalPodAutoscaler")
+        spec = item["spec"]
+        assert spec["scaleTargetRef"]["name"] == "windlass-worker"
+        least = spec.get("minReplicaCount", spec.get("minReplicas"))
+        most = spec.get("maxReplicaCount", spec.get("maxReplicas"))
+        assert 1 <= least < most
+        assert _metrics(str(spec)) <= METRICS
+        assert _metrics(str(spec))
+
+
+def test_alerts_go_by_metrics_that_there_are_and_name_a_part_of_the_runbook() -> None:
+    [alerts] = _read("alerts.yaml")
+    page = (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8")
+    anchors = {
+        line.lstrip("# ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("#")
+    }
+    rules = [rule for group in alerts["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 5
+    for rule in rules:
+        assert _metrics(rule["expr"]), rule["alert"]
+        assert _metrics(rule["expr"]) <= METRICS
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"]["runbook"].removeprefix("docs/operations.md#") in anchors
+
+
+def _metrics(text: str) -> set[str]:
+    """Return the metrics that a text names."""
+    return set(re.findall(r"\bwindlass_[a-z_]+", text))
 
 
 def test_the_services_of_compose_depend_on_each_other_and_are_read_only() -> None:

@@ -50,6 +50,7 @@ COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
     "windlass.client": ("feed", "link"),
     "windlass.evals": ("pytest",),
+    "windlass.foreign": ("claude_agent_sdk", "langgraph", "openai_agents", "pydantic_ai"),
     "windlass.mcp": ("connection", "transports"),
     "windlass.postgres": (
         "copying",

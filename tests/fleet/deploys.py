@@ -87,7 +87,7 @@ async def _play(
         store = runtime.core.ports.store
         assert store is not None
         async with asyncio.timeout(GUARD_S):
-            while sum((await store.count_unfinished_runs()).values()):
+            while sum(group.count for group in await store.open_runs()):
                 standings, asked = await journal_of(runtime, run_ids)
                 if asked:
                     return standings, asked

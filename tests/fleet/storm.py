@@ -146,7 +146,7 @@ class Storm:
             store = runtime.core.ports.store
             assert store is not None
             async with asyncio.timeout(GUARD_S):
-                while left := sum((await store.count_unfinished_runs()).values()):
+                while left := sum(group.count for group in await store.open_runs()):
                     self.tell(f"{left:,} runs have not ended")
                     await asyncio.sleep(5.0 if left > AT_ONCE else 0.5)
             ended = Counter([await _status(runtime, run_id) for run_id in self.runs])

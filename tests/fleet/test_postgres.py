@@ -225,7 +225,7 @@ RUN_FILTERS: Final[dict[str, Any]] = {
     "words": ("w1",),
     "run_ids": ("parked1500", "parked1501"),
 }
-WHOLE: Final = {"run_counts", "count_unfinished_runs", "waiting", "count_listed", "count_listed_runs"}
+WHOLE: Final = {"run_counts", "open_runs", "waiting", "count_listed", "count_listed_runs"}
 """Methods that count: all runs of a time, all that is unfinished or waits, or rows up to a bound."""
 ANEW: Final = "DELETE FROM words"
 """The search index of another release is made anew."""
@@ -254,7 +254,7 @@ async def everything(store: Any) -> None:
     await write(store, await claim(store, "gone"), 1, is_last=True)
     for agents in (("a1",), None):
         await store.due(now_ms=NOW_MS, agents=agents)
-    for name in ("next_wake_ms", "last_position", "count_unfinished_runs", "waiting"):
+    for name in ("next_wake_ms", "last_position", "open_runs", "waiting"):
         await getattr(store, name)()
     await store.waiting(owner="user1", agent_id="a1")
     await store.living(now_ms=NOW_MS)

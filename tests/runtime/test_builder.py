@@ -467,7 +467,9 @@ def test_sinks_and_models_that_were_given_can_be_seen() -> None:
 
 def test_a_change_of_package_is_named_or_refused() -> None:
     AgentRuntime.builder().options(package_change=PackageChange.MOVE)
-    with pytest.raises(Rejected, match="package_change must be one of continue, move, refuse; found 'jump'"):
+    with pytest.raises(
+        Rejected, match="package_change must be one of continue, move, refuse, wait; found 'jump'"
+    ):
         AgentRuntime.builder().options(package_change="jump")  # pyright: ignore[reportArgumentType]
 
 

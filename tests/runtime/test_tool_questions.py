@@ -197,7 +197,7 @@ def test_a_tool_that_asks_another_question_the_second_time_fails_and_says_why() 
     error, _ = play(played(asking(fickle), "yes"))
     assert isinstance(error, dict)
     assert error["code"] == "diverged"
-    assert "question 1 is not the one that was answered" in str(error["message"])
+    assert "its wait 1 is not the one of before" in str(error["message"])
 
 
 def test_only_the_named_people_may_answer() -> None:

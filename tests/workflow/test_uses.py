@@ -223,7 +223,6 @@ def test_the_trace_of_a_workflow_is_its_calls_as_a_tree_with_their_waits() -> No
                 ("all_of_it", "rate"): (0, 0),
                 ("all_of_it", "travel"): (0, 30),
                 ("all_of_it", "wait_for"): (30, 90),
-                ("wait_for", "wait"): (30, 90),
                 ("all_of_it", "ask_question"): (90, 95),
                 ("turn", "wait"): (90, 95),
             }

@@ -71,8 +71,8 @@ def test_a_run_is_left_to_a_living_process_with_its_version_by_one_with_another(
         play(story)
     told = [line for line in caplog.messages if "session s waits for another process" in line]
     assert told == [
-        "session s waits for another process: it has a run of job@1, which another process has; "
-        "this one has job@2"
+        "session s waits for another process: it has a run of version job@1 of agent job, which "
+        "another process has; this one has job@2"
     ]
 
 

@@ -246,7 +246,7 @@ def test_an_owner_that_lets_go_in_order_is_no_crash() -> None:
         assert session.types[-1] == "compaction.failed", "nothing was interrupted"
         (effect,) = session.turn()
         assert isinstance(effect, Compact)
-    assert session.state.compacting.interruptions == 0
+    assert session.state.compacting.interruptions == ()
 
 
 def test_an_owner_breaks_off_nothing_that_is_not_its_own() -> None:

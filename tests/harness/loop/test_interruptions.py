@@ -25,10 +25,18 @@ from windlass_harness.loop.events import (
     CallReturned,
     CallUnbegun,
     CancelRequested,
+    IsolationEnded,
     JudgeCall,
     RunTool,
     SessionClaimed,
     SessionReleased,
+)
+from windlass_harness.loop.outage import (
+    ISOLATED_INTERRUPTIONS_MAX,
+    SHARED_INTERRUPTIONS_MAX,
+)
+from windlass_harness.loop.outage import (
+    crashes as crashes_of,
 )
 from windlass_harness.loop.rules import AWAKE_MS_MAX, INTERRUPTIONS_MAX, Rules
 from windlass_protocol import ActionStatus, ErrorInfo, InputResponse
@@ -206,7 +214,7 @@ def test_a_model_call_is_not_blamed_for_a_process_that_others_shared() -> None:
     session = Session()
     session.tell(run_asked())
     pauses: list[int] = []
-    for _ in range(3 * INTERRUPTIONS_MAX):
+    for _ in range(SHARED_INTERRUPTIONS_MAX - 1):
         session.turn()
         assert CallModel.key in session.under_way
         session = crash_with_others(session)
@@ -241,3 +249,102 @@ def test_only_ends_of_a_process_without_others_are_counted() -> None:
         session = crash(session)
     error = ended(crashes(session, 1))
     assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
+
+
+def test_a_model_call_is_not_repeated_for_ever_beside_others() -> None:
+    session = Session()
+    session.tell(run_asked())
+    for _ in range(SHARED_INTERRUPTIONS_MAX):
+        session.turn()
+        session = crash_with_others(session)
+        session.turn()
+        session.pass_ms(900_000)
+    assert f"The process ended {SHARED_INTERRUPTIONS_MAX} times" in ended(session).message
+
+
+# suspects
+
+
+def take_over(
+    session: Session, *, is_alone: bool = False, is_isolated: bool = False, survived: tuple[int, ...] = ()
+) -> Session:
+    """Another owner takes the session over."""
+    again = Session(session.records, epoch=session.epoch + 1, rules=session.rules, ms=session.ms)
+    claimed = SessionClaimed(
+        again.epoch, "recovery", is_alone=is_alone, is_isolated=is_isolated, survived=survived
+    )
+    again.tell(claimed)
+    return again
+
+
+def suspect() -> Session:
+    """A session whose model call was interrupted twice beside others, and which is the only suspect now."""
+    session = Session()
+    session.tell(run_asked())
+    session.turn()
+    session = take_over(session)
+    session.turn()
+    assert len(crashes_of(session.state)) == 1
+    session = take_over(session, is_isolated=True)
+    assert session.data("recovery.started")["isolated"] is True
+    session.turn()
+    assert session.data("step.retrying")["delayMs"] == 0, "it has waited for its turn"
+    assert CallModel.key in session.under_way
+    return session
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_suspect_that_ends_a_process_without_other_suspects_is_not_repeated(is_alone: bool) -> None:
+    session = take_over(suspect(), is_alone=is_alone)
+    assert f"The process ended {ISOLATED_INTERRUPTIONS_MAX} times" in ended(session).message
+
+
+def test_a_suspect_that_outlives_its_turn_is_blamed_like_others() -> None:
+    session = suspect()
+    assert session.tell(IsolationEnded()) == ["recovery.completed"]
+    assert session.tell(IsolationEnded()) == []
+    session = take_over(session)
+    session.turn()
+    assert int(str(session.data("step.retrying")["delayMs"])) > 0
+
+
+def test_a_suspect_whose_call_ends_is_none_any_more() -> None:
+    session = suspect()
+    (effect,) = session.under_way.values()
+    session.done(effect, says())
+    assert crashes_of(session.state) == ()
+    session.turn()
+    assert session.end == "completed"
+
+
+# owners that lose a session and go on
+
+
+def test_an_owner_that_went_on_did_not_end() -> None:
+    session = begun("look")
+    for _ in range(3 * INTERRUPTIONS_MAX):
+        judge_all(session)
+        session.turn()
+        session = take_over(session, is_alone=True, survived=tuple(range(session.epoch + 1)))
+        assert crashes_of(session.state) == ()
+        session.turn()
+        pause = session.data("recovery.effect_found").get("delayMs") or 0
+        assert int(str(pause)) <= 10_500
+        session.pass_ms(10_500)
+    assert not session.state.session.requests, "no person is asked"
+    assert "input.requested" not in session.types
+
+
+def test_an_owner_is_known_to_have_gone_on_only_later() -> None:
+    session = Session()
+    session.tell(run_asked())
+    for _ in range(INTERRUPTIONS_MAX - 1):
+        session.turn()
+        session = crash(session)
+    session.turn()
+    assert len(crashes_of(session.state)) == INTERRUPTIONS_MAX - 1
+    session = take_over(session, is_alone=True, survived=tuple(range(session.epoch)))
+    session.turn()
+    assert len(crashes_of(session.state)) == 1
+    waits = session.all("run.waiting")
+    assert all("taken from its process" in str(wait["reason"]) for wait in waits)

@@ -12,6 +12,7 @@ from tests.harness.loop.stage import (
     calls,
     interrupt,
     judged,
+    moment,
     returned,
     run_asked,
 )
@@ -23,12 +24,14 @@ from windlass_harness.loop.events import (
     CallModel,
     CallReturned,
     CancelRequested,
+    EventSent,
     JudgeCall,
     RunTool,
-    ToolAsked,
+    ToolWaits,
+    WaitResult,
 )
 from windlass_harness.loop.people import refusal
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import RequestedCall, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.undo import key_of
 from windlass_protocol import ActionStatus, EffectClass, InputResponse, JsonObject, JsonValue, ToolMessage
@@ -56,9 +59,9 @@ def go_on(
     return run
 
 
-def asks(run: RunTool, *prompts: str) -> ToolAsked:
+def asks(run: RunTool, *prompts: str) -> ToolWaits:
     questions = [CallAsks(run.call_id, {"prompt": one}, one, responders=("ann",)) for one in prompts]
-    return ToolAsked(run.call_id, tuple(questions))
+    return ToolWaits(run.call_id, tuple(questions))
 
 
 def reply(session: Session, request_id: str, text: str) -> list[str]:
@@ -84,9 +87,9 @@ def test_a_tool_that_asks_rests_until_all_its_questions_are_answered() -> None:
     reply(session, first, "Oslo")
     again = go_on(session, EffectClass.ONCE)
     assert (again.attempt, again.idempotency_key) == (2, run.idempotency_key)
-    assert again.answers == (
-        ({"prompt": "From?"}, {"status": "answered", "text": "Oslo"}),
-        ({"prompt": "To?"}, {"status": "answered", "text": "Rome"}),
+    assert again.waited == (
+        WaitResult("ask_question", {"prompt": "From?"}, {"status": "answered", "text": "Oslo"}),
+        WaitResult("ask_question", {"prompt": "To?"}, {"status": "answered", "text": "Rome"}),
     )
     session.done(again, returned(again.call_id, "booked"))
     assert session.turn() == [CallModel(1, 1)]
@@ -124,9 +127,7 @@ def test_a_tool_that_asks_too_much_fails() -> None:
     assert session.data("action.result")["error"]["code"] == "too_many_calls"  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    ("is_answered", "told"), [(False, "waited for a person's answer"), (True, "interrupted")]
-)
+@pytest.mark.parametrize(("is_answered", "told"), [(False, "waited for an answer"), (True, "interrupted")])
 def test_the_end_of_a_run_says_whether_a_tool_waited_or_ran(is_answered: bool, told: str) -> None:
     session, run = begun()
     session.done(run, asks(run, "From?"))
@@ -153,7 +154,42 @@ def test_a_pause_of_an_unknown_program_is_ignored() -> None:
     body = records.ProgramPaused(call_id="other", taken=0, interpreter="monty/1", **place)
     session.write(body.TYPE, data_of(body))
     assert session.state.note("other").program is None
-    assert run.answers == ()
+    assert run.waited == ()
+
+
+def sleeping(run: RunTool, until: str) -> ToolWaits:
+    return ToolWaits(run.call_id, (RequestedCall("", "sleep", {"until": until}),))
+
+
+def test_a_tool_that_sleeps_rests_until_its_time_and_the_run_says_when_to_wake() -> None:
+    session, run = begun(EffectClass.ONCE)
+    until = session.now.at.replace("Z", "100Z")
+    assert session.done(run, sleeping(run, until)) == ["program.paused", "actions.requested"]
+    assert session.turn() == []
+    assert session.data("run.waiting")["on"] == "timer"
+    assert session.plan().wake_at_ms == session.now.ms + 1, "not a part of a millisecond early"
+    session.pass_ms(1)
+    again = go_on(session, EffectClass.ONCE)
+    assert again.waited == (WaitResult("sleep", {"until": until}, None),)
+
+
+def test_a_tool_that_waits_for_an_event_takes_the_oldest_of_its_name() -> None:
+    session, run = begun()
+    for number in (1, 2):
+        session.tell(EventSent(records.RunEventReceived(run_id="r1", name="paid", data=number)))
+    session.done(run, ToolWaits(run.call_id, (RequestedCall("", "wait_for", {"name": "paid"}),)))
+    again = go_on(session)
+    assert again.waited == (WaitResult("wait_for", {"name": "paid"}, {"name": "paid", "data": 1}),)
+    assert session.state.run_notes.events == {"paid": [2]}
+
+
+def test_the_timeout_of_an_event_ends_the_wait_without_one() -> None:
+    session, run = begun()
+    arguments: JsonObject = {"name": "paid", "until": moment(1_000).at}
+    session.done(run, ToolWaits(run.call_id, (RequestedCall("", "wait_for", arguments),)))
+    assert session.turn() == []
+    session.pass_ms(1_000)
+    assert go_on(session).waited == (WaitResult("wait_for", arguments, None),)
 
 
 # changed arguments

@@ -126,7 +126,7 @@ class ChatDraft {
   }
 
   messageReceived(data: Data<"message.received">, event: Event): void {
-    if (data.delivery === CORRECTION) return;
+    if (data.delivery === CORRECTION || data.delivery === JOB) return;
     const id = data.messageId ?? `${event.sessionId ?? ""}/${this.seq}`;
     this.ownMessages().push({ id, role: "user", content: data.message, createdAt: event.meta.at });
   }
@@ -340,6 +340,8 @@ const DENIED = "Tool execution was denied.";
 const LOAD_SKILL = "load_skill";
 /** The delivery of a message that sends an answer back to the model: no person said it. */
 export const CORRECTION = "correction";
+/** The delivery of a message about a job that has ended. */
+export const JOB = "job";
 const APPROVAL_OPTIONS = "approve,deny";
 
 /** The name of the tool under which the model asked for an action. */

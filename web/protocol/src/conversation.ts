@@ -8,6 +8,7 @@ import {
   EMPTY_CHAT,
   foldChat,
   foldUsage,
+  JOB,
   NO_USAGE,
   stepMessageId,
   type ChatState,
@@ -274,7 +275,7 @@ class ConversationDraft {
 
   received({ message: text, parts, delivery = "turn" }: Data<"message.received">): void {
     const message = this.chat.messages.at(-1);
-    if (delivery === CORRECTION || message === undefined) return;
+    if (delivery === CORRECTION || delivery === JOB || message === undefined) return;
     this.inputs = this.ownInputs ??= new Map(this.inputs);
     this.ownInputs.set(message.id, { content: parts ?? text, isOpening: !TO_RUN_UNDER_WAY.has(delivery) });
   }

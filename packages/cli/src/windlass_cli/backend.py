@@ -438,8 +438,7 @@ class LocalStore:
     async def undriven(self) -> frozenset[str]:
         store = self.runtime.core.ports.store
         assert store is not None, "it was opened on one"
-        now_ms = int(parts.SystemClock().now().timestamp() * 1_000)
-        return frozenset(await store.due(now_ms=now_ms, limit=UNDRIVEN_MAX))
+        return frozenset(await store.due(now_ms=self.runtime.core.now_ms(), limit=UNDRIVEN_MAX))
 
     def can_drive(self, agent_id: str) -> bool:
         return agent_id in self.runtime.core.ports.registry.agent_ids

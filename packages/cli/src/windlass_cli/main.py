@@ -24,6 +24,7 @@ from windlass_cli.commands import (
     limits,
     migrate,
     project,
+    restore,
     runs,
     schedules,
     serve,
@@ -121,6 +122,7 @@ app.command("config")(project.config)
 app.command("doctor")(project.doctor)
 app.command("migrate")(migrate.migrate)
 app.command("copy")(migrate.copy)
+app.command("restore")(restore.restore)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,18 +7,34 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Required, TypedDict, cast
 
 from windlass import parts
-from windlass.limits import DRAIN_S, DRAIN_S_MAX, RETENTION_DAYS_MAX, SERVICE_DRAIN_S
+from windlass.limits import (
+    DRAIN_S,
+    DRAIN_S_MAX,
+    RETENTION_DAYS_MAX,
+    SERVICE_DRAIN_S,
+    SESSIONS_DRIVEN_MAX,
+)
 from windlass_cli.output import CommandError
 from windlass_protocol.frozen import sealed
-from windlass_server.options import OPTIONS, Setting, read_flag, read_names, read_seconds, whole_reader
+from windlass_server.options import (
+    OPTIONS,
+    Setting,
+    read_flag,
+    read_names,
+    read_port,
+    read_seconds,
+    whole_reader,
+)
 
 if TYPE_CHECKING:
     from windlass.prices import PriceValue
     from windlass.runtime.options import RuntimeOptions
+    from windlass.runtime.registry import PackageChangeValue
 
 FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
@@ -30,6 +46,7 @@ KEY: Final = "WINDLASS_KEY"
 FILE_BYTES_MAX: Final = 1_048_576
 ATTEMPTS_MAX: Final = 100
 DURABILITIES: Final = ("power", "process")
+PACKAGE_CHANGES: Final = ("continue", "move", "refuse", "wait")
 
 Durability = Literal["power", "process"]
 Environment = Mapping[str, str]
@@ -51,6 +68,22 @@ def _drain(value: object) -> str:
     if not 0 <= seconds <= DRAIN_S_MAX:
         raise ValueError(f"a number of seconds from 0 to {DRAIN_S_MAX:,g}")
     return f"{seconds:.15g}"
+
+
+@cache
+def _slots(most: int) -> parts.SessionSlots:
+    """Return the slots that all runtimes of this process share."""
+    return parts.SessionSlots(most)
+
+
+def _optional_port(value: object) -> str:
+    return "" if value == "" else read_port(value)
+
+
+def _package_change(value: object) -> str:
+    if value not in PACKAGE_CHANGES:
+        raise ValueError(f"one of {', '.join(PACKAGE_CHANGES)}")
+    return str(value)
 
 
 def _limits(value: object) -> str:
@@ -246,6 +279,20 @@ SETTINGS: Final = (
         whole_reader("a whole number from {least} to {most}", least=0, most=RETENTION_DAYS_MAX),
     ),
     Setting(
+        "sessions_max",
+        f"{SESSIONS_DRIVEN_MAX}",
+        "how many sessions a server or worker drives at once; further starts wait, here or elsewhere",
+        whole_reader("a whole number from {least} to {most}", least=1, most=SESSIONS_DRIVEN_MAX),
+        page="scale.md#how-much-a-process-takes",
+    ),
+    Setting(
+        "package_change",
+        "continue",
+        f"what happens to runs of an agent that has changed: {', '.join(PACKAGE_CHANGES)}",
+        _package_change,
+        page="operations.md#versions-side-by-side",
+    ),
+    Setting(
         "drain_s",
         "",
         "how long tool calls under way may take to end when the process is to end, in seconds; when empty "
@@ -260,6 +307,14 @@ SETTINGS: Final = (
         _schedules,
         page="schedules.md#in-windlasstoml",
     ),
+    Setting(
+        "worker.port",
+        "",
+        "the port at which a worker answers probes and metrics, 0 for a free one; none when empty",
+        _optional_port,
+        page="operations.md#metrics",
+    ),
+    Setting("worker.host", "127.0.0.1", "the address at which a worker answers them"),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting(
         "approvals.responders",
@@ -365,6 +420,8 @@ class CommandSettings:
             options["responders"] = names.split(",")
         if days := int(self.values["retention_days"].value):
             options["retention_days"] = days
+        options["sessions_max"] = _slots(int(self.values["sessions_max"].value))
+        options["package_change"] = cast("PackageChangeValue", self.values["package_change"].value)
         if drain_s := self.values["drain_s"].value:
             options["drain_s"] = float(drain_s)
         if expires_s := int(self.values["approvals.expires_s"].value):

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 _MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def elapsed_ms(start: str, end: str) -> int:
@@ -19,3 +20,8 @@ def stamp_of(ms: int) -> str:
     """Return milliseconds since 1970 as a wire timestamp."""
     at = datetime.fromtimestamp(ms // 1000, UTC) + timedelta(milliseconds=ms % 1000)
     return at.isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+def ceil_ms_of(at: str) -> int:
+    """Return a time as milliseconds since 1970, rounded up: what waits until then is not early."""
+    return -((_EPOCH - datetime.fromisoformat(at)) // _MILLISECOND)

@@ -17,6 +17,8 @@ SERVICE_DRAIN_S: Final = 50.0
 """That of `windlass serve` and `windlass worker`, which others replace while they end."""
 DRAIN_S_MAX: Final = 3_600.0
 """The largest `drain_s`."""
+SESSIONS_DRIVEN_MAX: Final = 10_000
+"""Sessions that a process drives at the same time, the largest `sessions_max`; further ones wait."""
 RETENTION_DAYS_MAX: Final = 36_500
 """The largest `retention_days`."""
 DOCUMENT_BYTES_MAX: Final = 262_144

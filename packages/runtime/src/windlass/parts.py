@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from windlass.adapters.loop_watch import shorten_stalls as shorten_stalls
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
+    from windlass.adapters.system import clock_of as clock_of
     from windlass.adapters.system import hide_environment as hide_environment
     from windlass.adapters.system import new_id as new_id
     from windlass.adapters.system import variable as variable
     from windlass.agent.policy import RulesPolicy as RulesPolicy
     from windlass.agent.policy import allow_start as allow_start
+    from windlass.engine.driving.slots import SessionSlots as SessionSlots
     from windlass.engine.spending.provider_limits import ProviderLimit as ProviderLimit
     from windlass.engine.spending.provider_limits import ProviderLimits as ProviderLimits
     from windlass.engine.spending.spend_limits import SpendLimit as SpendLimit
@@ -55,6 +57,7 @@ _HOMES = {
     "windlass.adapters.system": (
         "SystemClock",
         "chance",
+        "clock_of",
         "hide_environment",
         "new_id",
         "variable",
@@ -63,6 +66,7 @@ _HOMES = {
         "RulesPolicy",
         "allow_start",
     ),
+    "windlass.engine.driving.slots": ("SessionSlots",),
     "windlass.engine.spending.provider_limits": (
         "ProviderLimit",
         "ProviderLimits",

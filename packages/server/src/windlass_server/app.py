@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 from types import FrameType
@@ -26,13 +26,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 import windlass_server
-from windlass import Agent, AgentError, telemetry
+from windlass import Agent, AgentError, Unavailable, telemetry
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.limits import SERVICE_DRAIN_S
 from windlass.loading import load
 from windlass.parts import Clock, SystemClock, hide_environment, shorten_stalls
 from windlass.telemetry.spans import TRACEPARENT, TRACESTATE
+from windlass_protocol import RetryClass
 from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman
 from windlass_server.chat import a2a, agui, ai_sdk
@@ -136,11 +137,18 @@ class _App(FastAPI):
 class Shutdown:
     """The end of a server: its streams end, and its runs are drained before it is closed."""
 
-    def __init__(self, streams: Streams, tenants: Tenants) -> None:
+    def __init__(self, streams: Streams, tenants: Tenants, *, delay_s: float = 0.0) -> None:
         self._streams = streams
         self._tenants = tenants
+        self._delay_s = delay_s
+        self._delay_end = asyncio.Event()
         self._signals: set[int] = set()
         self._draining: asyncio.Task[None] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether requests should be sent elsewhere; they are still answered."""
+        return self._draining is not None
 
     def begin(self, number: int) -> None:
         """Begin because of a signal; a second one of the same number ends the drain.
@@ -149,10 +157,21 @@ class Shutdown:
         """
         if number in self._signals:
             self._tenants.end_drain()
+            self._delay_end.set()
         self._signals.add(number)
-        self._streams.close()
+        if not self._delay_s:
+            self._streams.close()
         if self._draining is None:
-            self._draining = asyncio.create_task(self._tenants.drain(), name="windlass drain")
+            self._draining = asyncio.create_task(self._drain(), name="windlass drain")
+
+    async def _drain(self) -> None:
+        """Drain the runs; streams end, and connections are refused, once others send requests elsewhere."""
+        drain = asyncio.create_task(self._tenants.drain(), name="windlass drain of tenants")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._delay_s):
+                await self._delay_end.wait()
+        self._streams.close()
+        await drain
 
     @property
     def is_drained(self) -> bool:
@@ -173,7 +192,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     tenants.push_rules = a2a.push_rules(settings)
     doorman, metrics = Doorman(settings, watch), Metrics()
     streams = Streams(settings.limits, metrics)
-    shutdown = Shutdown(streams, tenants)
+    shutdown = Shutdown(streams, tenants, delay_s=settings.ready_delay_s)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -236,6 +255,8 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     return app
 
 
+CONNECT_S: Final = 5.0
+"""How long a server waits before it tries again to open a store that cannot be reached."""
 BACKLOG: Final = 2_048
 """Connections that wait to be accepted."""
 _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
@@ -245,8 +266,8 @@ _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
 def serve(settings: Settings, tenants: Tenants, *, on_ready: Callable[[str], None] | None = None) -> int:
     """Serve until SIGTERM or SIGINT, and until the runs are drained; return the exit code, 0 then.
 
-    While it drains, it answers requests, ends streams, and `/v1/ready` is 503. The same signal again ends the
-    drain.
+    While it drains, it answers requests, and `/v1/ready` is 503. After `ready_delay_s` it ends streams, whose
+    readers connect elsewhere. The same signal again ends the delay and the drain.
     `on_ready` gets the address, with the real port, once the server accepts connections.
 
     Raises:
@@ -256,7 +277,7 @@ def serve(settings: Settings, tenants: Tenants, *, on_ready: Callable[[str], Non
     log.configure(settings.log_level)
     telemetry.check_environment()
     allow_files()
-    asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
+    asyncio.run(_check(tenants, [LOCAL.tenant] if settings.is_open else []))
     app = create_app(settings, tenants)
     config = uvicorn.Config(
         app,
@@ -283,6 +304,18 @@ def serve(settings: Settings, tenants: Tenants, *, on_ready: Callable[[str], Non
     with _signals_end_normally():
         server.run([_listening(settings)])
     return 0 if server.started else 3
+
+
+async def _check(tenants: Tenants, expected: Sequence[str]) -> None:
+    """Check agents and stores; wait for a database that cannot be reached yet."""
+    while True:
+        try:
+            return await tenants.check(expected)
+        except Unavailable as error:
+            if error.retry is not RetryClass.RETRYABLE:
+                raise
+            _LOG.warning("the store cannot be opened, next attempt in %d s: %s", CONNECT_S, error.message)
+        await SystemClock().sleep(CONNECT_S)
 
 
 @contextmanager

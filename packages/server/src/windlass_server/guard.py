@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from http import HTTPStatus
@@ -22,14 +22,12 @@ from time import thread_time
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.limits import LIGHT_CHARS_MAX
-from windlass.parts import Clock, loop_stalls, new_id
+from windlass.parts import Clock, new_id
 from windlass.telemetry.spans import TRACEPARENT, TRACESTATE, context_in
 from windlass.tools.calling import read_by_size
 from windlass.webhooks import PayloadRefused, SignatureRefused
@@ -53,30 +51,13 @@ from windlass_server.settings import (
     Limits,
 )
 from windlass_server.tenants import Tenant, Tenants
+from windlass_server.work import Stalls, WorkMetrics
 
 _LOG: Final = logging.getLogger("windlass.server")
 _PATH_CHARS_MAX: Final = 200
 """Characters of a path without a route in the log."""
 UNKNOWN: Final = "unknown"
 """The label of a request without a route."""
-
-
-class _Stalls(Collector):
-    """The stalls of the event loop, which the runtime counts."""
-
-    def collect(self) -> Iterator[Metric]:
-        stalls = loop_stalls()
-        yield CounterMetricFamily(
-            "windlass_loop_stalls",
-            "Times in which one piece of code kept the event loop for over 250 ms.",
-            value=stalls.count,
-        )
-        yield CounterMetricFamily(
-            "windlass_loop_stall_seconds", "The sum of these times.", value=stalls.total_ms / 1_000
-        )
-        yield GaugeMetricFamily(
-            "windlass_loop_stall_longest_seconds", "The longest of them.", value=stalls.longest_ms / 1_000
-        )
 
 
 class Metrics:
@@ -107,7 +88,9 @@ class Metrics:
             "windlass_stream_events_total", "Events that streams have sent.", registry=self._registry
         )
         self.tenants = Gauge("windlass_tenants_open", "Open tenants.", registry=self._registry)
-        self._registry.register(_Stalls())
+        self.work = WorkMetrics()
+        self._registry.register(self.work)
+        self._registry.register(Stalls())
         self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         """The metrics of each route, method and status that was counted."""
 
@@ -553,6 +536,7 @@ class Guard:
             trace=_trace(scope),
             approves_own=self._own_approvals,
             output_repairs_max=self._limits.output_repairs_max,
+            backlog_max=self._limits.backlog_max,
         )
 
     async def _admit_signed(self, scope: Scope, receive: Receive, held: "_Held") -> None:

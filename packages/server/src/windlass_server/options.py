@@ -36,6 +36,8 @@ FAILURES_BURST: Final = 60
 DELTA_MS: Final = 50
 """The least time between two frames with live deltas on a stream, milliseconds."""
 DELTA_MS_MAX: Final = 10_000
+BACKLOG_MAX: Final = 100_000
+"""Queued runs of a tenant at which further starts are refused."""
 PORT_MAX: Final = 65_535
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -247,6 +249,21 @@ OPTIONS: Final = (
         f"{DELTA_MS}",
         "the least time between two frames with live deltas on a stream, milliseconds; 0 sends each at once",
         whole_reader("a number from {least} to {most}", most=DELTA_MS_MAX),
+        "NUMBER",
+    ),
+    Setting(
+        "server.ready_delay_s",
+        "0",
+        "how long connections and streams go on after SIGTERM while /v1/ready is 503, in seconds",
+        read_seconds,
+        "SECONDS",
+        page="operations.md#a-deploy",
+    ),
+    Setting(
+        "server.backlog_max",
+        f"{BACKLOG_MAX}",
+        "queued runs of a tenant at which further starts are refused with 429",
+        read_count,
         "NUMBER",
     ),
     Setting(

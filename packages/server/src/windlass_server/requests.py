@@ -61,6 +61,7 @@ from windlass_protocol.limits import ID_CHARS_MAX, OUTPUT_REPAIRS
 from windlass_server.auth import Principal
 from windlass_server.generated.queries import PageQuery
 from windlass_server.models import RunWishes
+from windlass_server.options import BACKLOG_MAX
 from windlass_server.problems import Problem, not_found
 from windlass_server.reservations import ReservedSession
 from windlass_server.settings import OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
@@ -109,6 +110,8 @@ class Caller:
     """Whether users without the role approver may approve calls of their own sessions."""
     output_repairs_max: int = OUTPUT_REPAIRS
     """How often an answer that misses the output schema of a request goes back to the model."""
+    backlog_max: int = BACKLOG_MAX
+    """Queued runs of the tenant at which further starts are refused."""
     key: RequestKey | None = None
     """The Idempotency-Key; None if the request has none, or its operation takes none."""
 
@@ -624,7 +627,9 @@ async def start(
     Raises:
         Conflict: the id is taken by a run with another request. `conflict` is the text of the error: an id
             is derived from an idempotency key, a token, or a name that the client chose.
+        Problem: 429, too many runs of the tenant are queued.
     """
+    await caller.tenant.backlog.check(caller.backlog_max)
     session_id, run_id = ids
     options: RunOptions = {
         "session_id": session_id,

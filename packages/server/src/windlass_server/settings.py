@@ -13,6 +13,7 @@ from windlass_protocol import ErrorKind, RetryClass
 from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import MESSAGE_BYTES_MAX, OUTPUT_REPAIRS
 from windlass_server.options import (
+    BACKLOG_MAX,
     BYTES_BURST,
     BYTES_PER_S,
     CPU_BURST_S,
@@ -195,6 +196,8 @@ class Limits:
     """The least time between two frames with live deltas on a stream; 0 sends each at once."""
     output_repairs_max: int = OUTPUT_REPAIRS
     """How often an answer that misses the `outputSchema` of a request goes back to the model."""
+    backlog_max: int = BACKLOG_MAX
+    """Queued runs of a tenant at which further starts are refused."""
 
 
 @sealed
@@ -226,6 +229,8 @@ class Settings:
     """
     log_level: str = "info"
     """The least level of `LOG_LEVELS` that `serve` logs."""
+    ready_delay_s: float = 0.0
+    """How long connections and streams go on after SIGTERM while `/v1/ready` is 503."""
     limits: Limits = field(default_factory=Limits)
     improve: ImproveSettings = field(default_factory=ImproveSettings)
 
@@ -267,6 +272,7 @@ class Settings:
             own_approvals=texts["own_approvals"] == "true",
             private_push=texts["private_push"] == "true",
             log_level=texts["log_level"],
+            ready_delay_s=float(texts["ready_delay_s"]),
             limits=_limits(texts),
             improve=ImproveSettings(texts["builder_model"] or None, goals),
         )
@@ -298,6 +304,7 @@ def _limits(texts: Mapping[str, str]) -> Limits:
         failures_burst=int(texts["failures_burst"]),
         streams_per_principal_max=int(texts["streams_per_user"]),
         delta_ms=int(texts["delta_ms"]),
+        backlog_max=int(texts["backlog_max"]),
         output_repairs_max=int(texts["output_repairs_max"]),
     )
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar, Unpack
 from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.agent.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
-from windlass.parts import Store, SystemClock, open_store
+from windlass.parts import Store, SystemClock, clock_of, open_store
 from windlass.ports.documents import SCHEDULE, Document
 from windlass.ports.store import WatchedStore
 from windlass.postgres import postgres_schemas, with_schema
@@ -40,6 +40,7 @@ from windlass_server.settings import (
     ImproveSettings,
     settings_error,
 )
+from windlass_server.work import Backlog
 
 _LOG: Final = logging.getLogger("windlass.server")
 T = TypeVar("T")
@@ -169,6 +170,7 @@ class Tenant:
     name: str
     runtime: AgentRuntime
     reservations: Reservations
+    backlog: Backlog
     insight: Insight
     agent_ids: tuple[str, ...]
     """The agents that runs can be started with; subagents are not among them."""
@@ -224,7 +226,7 @@ class Tenant:
             return False
         if self.push is not None and not await self.push.is_idle():
             return False
-        if not await self.store.count_unfinished_runs():
+        if not await self.store.open_runs():
             return True
         if await self.store.next_wake_ms() is not None:
             return False
@@ -391,6 +393,11 @@ class Tenants:
         return None
 
     @property
+    def runtimes(self) -> tuple[AgentRuntime, ...]:
+        """The runtimes of the open tenants."""
+        return tuple(tenant.runtime for tenant in self._open.values() if tenant.blank is None)
+
+    @property
     def open_count(self) -> int:
         """The number of open tenants."""
         return len(self._open)
@@ -456,7 +463,10 @@ class Tenants:
         assert store is not None, "it was opened on one"
         reservations = Reservations(store, runtime.core.ports.machine.clock)
         insight, agent_ids = Insight(runtime), tuple(self.agents)
-        return Tenant(name, runtime, reservations, insight, agent_ids, exported, outbox, push, blank=blank)
+        backlog = Backlog(store, runtime.core.ports.machine.clock)
+        return Tenant(
+            name, runtime, reservations, backlog, insight, agent_ids, exported, outbox, push, blank=blank
+        )
 
     def _in_memory(self) -> AgentRuntime:
         """Return a runtime with the agents and options, on a store that no other process can drive."""
@@ -498,9 +508,9 @@ class Tenants:
                 return None
             if await store.next_document_ms(SCHEDULE) is not None:
                 return name
-            if not await store.count_unfinished_runs():
+            if not await store.open_runs():
                 return None
-            now_ms = int(SystemClock().now().timestamp() * 1000)
+            now_ms = int(clock_of(store, SystemClock()).now().timestamp() * 1000)
             is_due = await store.next_wake_ms() is not None or await store.due(now_ms=now_ms, limit=1)
             return name if is_due else None
         finally:

@@ -319,6 +319,8 @@ export const RunStartedData = open({
   retryOf: Id.optional(),
   /** The calls that the run reverses, newest first, and the run that made them. */
   undo: JsonObject.optional(),
+  /** The one call that the run makes, without a model: its tool and its input. */
+  job: JsonObject.optional(),
   /** The step that it runs again, when it is a playground run. */
   playground: PlaygroundOrigin.optional(),
   /** Call that it works for, when it is a subagent's. */
@@ -512,8 +514,10 @@ export const MessageReceivedData = open({
   context: z.array(z.string()).optional(),
   /** Identifier of the message. */
   messageId: Id.optional(),
-  /** How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the model. */
+  /** How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the model; job if it is about a job that has ended. */
   delivery: z.string().optional(),
+  /** The job that it brings the result of. */
+  job: Id.optional(),
   /** Who said it. */
   sender: z.string().optional(),
 });
@@ -1170,6 +1174,8 @@ export const SubagentCalledData = open({
   depth: Count.optional(),
   /** Limits of the subagent, as its share of those of the run. */
   lent: BudgetLimits.optional(),
+  /** Name of the job, when the call does not wait for it. */
+  job: Id.optional(),
 });
 export type SubagentCalledData = z.infer<typeof SubagentCalledData>;
 
@@ -1555,6 +1561,10 @@ export const RecoveryStartedData = open({
   reason: z.string().optional(),
   /** Whether other runs were at work when the process ended; absent means no. */
   shared: z.boolean().optional(),
+  /** Whether no other run of which processes ended repeatedly is driven beside it; absent means no. */
+  isolated: z.boolean().optional(),
+  /** Ownership numbers of earlier owners that lost the session and went on: their processes did not end. */
+  survived: z.array(Count).optional(),
   /** The run. */
   runId: Id.optional(),
 });

@@ -85,6 +85,8 @@ export const SubagentSpec = z.strictObject({
   packageId: Id,
   /** Fingerprint of its package. */
   fingerprint: z.string().optional(),
+  /** Whether a call is answered with a job, and the caller goes on. */
+  background: z.boolean().optional(),
 });
 export type SubagentSpec = z.infer<typeof SubagentSpec>;
 
@@ -167,6 +169,8 @@ export const RuntimePackage = z.strictObject({
   programs: z.array(z.enum(["code", "workflow"])).optional(),
   /** Whether variables of programs of kind `code` live for the session; for one program when absent. */
   keepsVariables: z.boolean().optional(),
+  /** Whether a run ends only after its jobs. */
+  waitsForJobs: z.boolean().optional(),
   /** Where its commands run; outside of any sandbox when left out. */
   sandbox: SandboxSpec.optional(),
   /** What is resolved when a run needs it; what it gives does not count for the fingerprint. */

@@ -27,6 +27,7 @@ from windlass_cli.backend import (
     unknown_providers,
 )
 from windlass_cli.output import CommandError, Exit
+from windlass_protocol import RetryClass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -52,6 +53,12 @@ DrainOption = Annotated[
         help="How long tool calls under way may take to end after SIGTERM or Ctrl-C.",
     ),
 ]
+SessionsOption = Annotated[
+    str | None,
+    typer.Option("--sessions-max", metavar="NUMBER", help="How many sessions are driven at once."),
+]
+CONNECT_S: Final = 5.0
+"""How long a process waits before it tries again to open a store that cannot be reached."""
 TENANTS_LOOK_S: Final = 5.0
 """Interval at which a worker looks for new tenants."""
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
@@ -76,6 +83,7 @@ def serve(
     store: StoreOption = None,
     wakes: WakesOption = None,
     drain_s: DrainOption = None,
+    sessions_max: SessionsOption = None,
 ) -> None:
     """Serve your agents over HTTP.
 
@@ -86,7 +94,8 @@ def serve(
 
     Example: windlass serve app.py:agent --port 8700
     """
-    command = command_of(context).with_options(agents=agents, store=store, wakes=wakes, drain_s=drain_s)
+    options = {"agents": agents, "store": store, "wakes": wakes, "drain_s": drain_s}
+    command = command_of(context).with_options(**options, sessions_max=sessions_max)
     serve_agents(command, port=port, drives=drive, drain_s=SERVICE_DRAIN_S)
 
 
@@ -97,46 +106,82 @@ def worker(
     store: StoreOption = None,
     wakes: WakesOption = None,
     drain_s: DrainOption = None,
+    sessions_max: SessionsOption = None,
+    port: Annotated[
+        str | None,
+        typer.Option(metavar="PORT", help="The port for probes and metrics; 0 chooses a free port."),
+    ] = None,
 ) -> None:
     """Drive runs in the background, beside servers and other workers of the same store.
 
     SIGTERM and Ctrl-C drain it: it drives no more runs, tool calls under way may end, and other workers
-    continue its runs. The same signal again ends it at once.
+    continue its runs. The same signal again ends it at once. With --port it answers /v1/health, /v1/ready and
+    /v1/metrics.
 
     Example: windlass worker app.py:agent --store postgresql://user@host/database
     """
     options = {"agents": agents, "store": store, "wakes": wakes, "drain_s": drain_s}
+    options |= {"sessions_max": sessions_max, "worker.port": port}
     finish(_work(command_of(context).with_options(**options)))
 
 
 async def _work(command: Command) -> Exit:
     settings = command.settings
     level = server_settings(command, None).log_level
-    agents = command.agents()
+    command.agents()
     windlass_server.configure(level)
     shutdown = _Shutdown()
-    async with command.driving(settings.text("wakes")) as runtime:
-        parts.shorten_stalls()
-        shutdown.runtimes.append(runtime)
-        store = runtime.core.ports.store
-        names = ", ".join(agent.name for agent in agents)
-        name = getattr(store, "name", "memory")
-        if command.terminal.err.is_terminal:
-            command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
-        _LOG.info(
-            "worker started", extra=_log_fields(name, settings.text("wakes"), sorted(names.split(", ")))
-        )
-        async with AsyncExitStack() as opened:
-            tenants = _DrivenTenants(command, opened, shutdown.runtimes)
-            while not shutdown.has_begun.is_set():
-                await tenants.look()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(TENANTS_LOOK_S):
-                        await shutdown.has_begun.wait()
-            _LOG.info("worker stops")
-            # Side by side: each waits for its tools.
-            await asyncio.gather(*(runtime.drain() for runtime in shutdown.runtimes))
+    async with AsyncExitStack() as stack:
+        if port := settings.text("worker.port"):
+            from windlass_server.probes import Probes, probes  # noqa: PLC0415 - slow to import
+
+            app = Probes(shutdown.runtimes, is_closing=shutdown.has_begun.is_set)
+            address = await stack.enter_async_context(probes(settings.text("worker.host"), int(port), app))
+            _LOG.info("worker answers probes at %s", address, extra={"windlass": {"address": address}})
+        runtime = await _first_runtime(command, shutdown, stack)
+        if runtime is not None:
+            await _drive(command, runtime, shutdown)
     return Exit.DONE
+
+
+async def _first_runtime(
+    command: Command, shutdown: "_Shutdown", stack: AsyncExitStack
+) -> "AgentRuntime | None":
+    """Open the store, and wait as long as it cannot be reached; None if the worker is to end."""
+    while not shutdown.has_begun.is_set():
+        try:
+            return await stack.enter_async_context(command.driving(command.settings.text("wakes")))
+        except windlass.Unavailable as error:
+            if error.retry is not RetryClass.RETRYABLE:
+                raise
+            _LOG.warning("the store cannot be opened, next attempt in %d s: %s", CONNECT_S, error.message)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await shutdown.has_begun.wait()
+    return None
+
+
+async def _drive(command: Command, runtime: "AgentRuntime", shutdown: "_Shutdown") -> None:
+    """Drive the store, and those of further tenants, until a signal ends the worker."""
+    settings, agents = command.settings, command.agents()
+    parts.shorten_stalls()
+    shutdown.runtimes.append(runtime)
+    store = runtime.core.ports.store
+    names = ", ".join(agent.name for agent in agents)
+    name = getattr(store, "name", "memory")
+    if command.terminal.err.is_terminal:
+        command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
+    _LOG.info("worker started", extra=_log_fields(name, settings.text("wakes"), sorted(names.split(", "))))
+    async with AsyncExitStack() as opened:
+        tenants = _DrivenTenants(command, opened, shutdown.runtimes)
+        while not shutdown.has_begun.is_set():
+            await tenants.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TENANTS_LOOK_S):
+                    await shutdown.has_begun.wait()
+        _LOG.info("worker stops")
+        # Side by side: each waits for its tools.
+        await asyncio.gather(*(driven.drain() for driven in shutdown.runtimes))
 
 
 class _Shutdown:

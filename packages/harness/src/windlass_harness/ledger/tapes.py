@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from windlass_harness.record import Record
 from windlass_harness.views.fold import Handlers
 from windlass_harness.views.payloads import (
-    CORRECTIONS,
     DECISION_NAMES,
+    UNSPOKEN,
     action_name,
     as_text,
     question_outcome,
@@ -121,7 +121,7 @@ class _Reader:
     @_ON.on(records.MessageReceived)
     def heard(self, record: Record, body: records.MessageReceived) -> None:
         if self._is_begun:
-            is_person = body.delivery not in CORRECTIONS
+            is_person = body.delivery not in UNSPOKEN
             self.tape = replace(self.tape, later_messages=self.tape.later_messages + is_person)
             return
         self._is_begun = True

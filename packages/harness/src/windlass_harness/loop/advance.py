@@ -7,13 +7,13 @@ owner was interrupted, and the kind of effect decides what happens.
 from collections.abc import Set
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from windlass_harness.loop import (
     compaction,
     ends,
     failures,
     hooks,
+    jobs,
     outage,
     overdraft,
     people,
@@ -36,6 +36,7 @@ from windlass_harness.loop.events import (
     Plan,
     ReviewReport,
     RunTool,
+    WaitResult,
     judge_key,
     run_key,
 )
@@ -121,9 +122,17 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     wake_at_ms = outage.wake_ms(state, now)
     if wake_at_ms is not None:
         return Plan(wake_at_ms=wake_at_ms)
+    if state.has_answered and jobs.are_awaited(state, rules):
+        exceeded = state.exceeding(now)
+        if exceeded:
+            return purse.reach_budget(state, exceeded, now=now, rules=rules)
+        return _wait(state, _Calls(has_busy_child=jobs.are_busy(state)), now)
     ready = resume_records(state, "ready", now=now)
     if ready:
         return Plan(ready)
+    reports = jobs.reports(state)
+    if reports:
+        return Plan(effects=reports)
     notes = state.run_notes
     if notes.refusals > rules.refusals_max:
         return Plan(ends.fail_run(state, failures.too_many_refusals(rules), now=now))
@@ -132,8 +141,11 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     first = hooks.due(state, RUN_STARTING, rules=rules) if notes.budget.steps_used == 0 else ()
     if first:
         return Plan(effects=first)
-    is_undo = state.run is not None and state.run.undo is not None
-    return undo.next_step(state, now=now) if is_undo else _ask(state, now, rules)
+    if state.run is not None and state.run.undo is not None:
+        return undo.next_step(state, now=now)
+    if state.run is not None and state.run.job is not None:
+        return jobs.next_step(state, now=now)
+    return _ask(state, now, rules)
 
 
 # the model
@@ -152,8 +164,8 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
         return NOTHING
     if step.epoch == state.epoch or notes.is_batched:
         return Plan(effects=(effect,))
-    times = notes.interruptions + (not notes.was_shared)
-    if times >= rules.interruptions_max:
+    times = outage.times_ended(state, notes, rules=rules)
+    if times:
         lost = ModelFailed(failures.interrupted_too_often(times), price=NO_USAGE_PRICE)
         return Plan((give_up(state, lost.error, now=now, paid=lost),))
     shared, delay_ms, reason = outage.after_crash(state, notes)
@@ -248,7 +260,12 @@ def _advance_calls(
     for call in calls:
         if under_way and (run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way):
             continue
-        if call.stage is CallStage.STARTED:
+        settlement = workflows.settle(state, call, now=now) or jobs.settle(state, call, now=now, rules=rules)
+        if settlement is not None:
+            plan.drafts += settlement.drafts
+            plan.wakes += [] if settlement.wake_at_ms is None else [settlement.wake_at_ms]
+            plan.has_busy_child |= settlement.is_busy
+        elif call.stage is CallStage.STARTED:
             _advance_started(state, call, plan, now, rules)
         else:
             _advance_requested(state, call, plan, now, rules)
@@ -273,10 +290,6 @@ def _advance_calls(
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """A call that has not begun: ask the policy, or apply a person's answer."""
-    drafts = workflows.settle(state, call, now=now)
-    if drafts is not None:
-        plan.drafts += drafts
-        return
     note = state.note(call.call_id)
     if note.open_request_id is not None:
         plan.wakes += _expiries(state, note.open_request_id)
@@ -332,7 +345,7 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
         _advance_program(state, call, note.program, plan, now, rules)
         return
     if note.program is not None and note.program.has_paused:
-        if programs.has_answers(note.program):
+        if programs.has_waited(note.program):
             # The rules may have changed since the tool asked: ask the policy again.
             _advance_requested(state, call, plan, now, rules)
         return
@@ -347,7 +360,7 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
             plan.drafts += drafts
         return
     if call.epoch == state.epoch and note.recovery_choice is None:
-        plan.effects.append(run_tool(call, programs.answers_of(state, call, note.program)))
+        plan.effects.append(run_tool(call, programs.waits_of(state, call, note.program)))
     elif note.recovery_choice is RecoveryChoice.RETRY:
         # The rules may have changed since the call began: ask the policy again.
         _advance_requested(state, call, plan, now, rules)
@@ -375,8 +388,8 @@ def _advance_program(
     if program.epoch is None:
         plan.drafts.append(interruption_record(state, call, now=now, begun=False))
         return
-    times = note.interruptions + (not state.run_notes.was_shared)
-    if times >= rules.interruptions_max:
+    times = outage.times_ended(state, note, rules=rules)
+    if times:
         plan.failure = failures.interrupted_too_often(times, during="program")
         return
     plan.drafts.append(_repeat_record(state, call, note, now))
@@ -402,8 +415,8 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
     """Retry an interrupted call if that is safe and within the limit; otherwise ask a person."""
     effect, _ = _intent(call)
     note = state.note(call.call_id)
-    times = note.interruptions + (not state.run_notes.was_shared)
-    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
+    times = outage.times_ended(state, note, rules=rules)
+    if effect is not EffectClass.ONCE and not times:
         plan.drafts.append(_repeat_record(state, call, note, now))
         return
     _ask_recovery(state, call, plan, now, rules, times=1 if effect is EffectClass.ONCE else times)
@@ -454,7 +467,7 @@ def _intent(call: Call) -> tuple[EffectClass, str]:
     return call.effect, call.idempotency_key
 
 
-def run_tool(call: Call, answers: tuple[tuple[JsonValue, JsonValue], ...] = ()) -> RunTool:
+def run_tool(call: Call, waited: tuple[WaitResult, ...] = ()) -> RunTool:
     """Return the effect of a call that has begun."""
     return RunTool(
         call.call_id,
@@ -464,7 +477,7 @@ def run_tool(call: Call, answers: tuple[tuple[JsonValue, JsonValue], ...] = ()) 
         step_index=call.step_index,
         attempt=call.attempt,
         is_inner=call.parent_id is not None,
-        answers=answers,
+        waited=waited,
     )
 
 

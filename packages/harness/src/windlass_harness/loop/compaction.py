@@ -178,8 +178,8 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return Plan((_request_draft(state, note.reason, now, rule),))
     if note.epoch == state.epoch:
         return Plan(effects=(_effect(state, rule),))
-    times = note.interruptions + (not state.run_notes.was_shared)
-    if times < rules.interruptions_max:
+    times = outage.times_ended(state, note, rules=rules)
+    if not times:
         shared, delay_ms, reason = outage.after_crash(state, note)
         failure = "The process ended during the compaction."
         again = _failure_draft(state, INTERRUPTED, failure, now, delay_ms=delay_ms, shared=shared)

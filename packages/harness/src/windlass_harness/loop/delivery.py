@@ -41,7 +41,7 @@ def errands(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules)
     effects: list[CallHooks | Deliver] = [
         effect for effect in hooks.due(state, AFTER_RUN_TERMINAL, rules=rules) if effect.key not in under_way
     ]
-    if run.status is RunStatus.COMPLETED:
+    if run.status is RunStatus.COMPLETED and run.job is None:
         for sink in rules.sinks:
             _deliver(state, run, sink, now, drafts=drafts, effects=effects)
     return Plan((*lost, *drafts), tuple(effects))

@@ -196,7 +196,7 @@ def _close_call(state: LoopState, call: Call, now: Moment) -> Draft:
     if state.is_unbegun(call):
         code, message = _CANCELLED, NOT_EXECUTED
     elif (program := state.note(call.call_id).program) is not None and program.is_tool_at_rest:
-        code, message = _CANCELLED, _STOPPED_ASKING
+        code, message = _CANCELLED, _STOPPED_WAITING
     elif program is not None and not program.is_tool:
         code, message = _CANCELLED, _program_message(state, call)
     elif _only_reads(state, call):
@@ -210,7 +210,9 @@ def _program_message(state: LoopState, call: Call) -> str:
     return f"No result: the program was stopped{f'. {begun}' if begun else ' before a call of it began.'}"
 
 
-_STOPPED_ASKING: Final = "No result: the tool waited for a person's answer when its work was ended."
+_STOPPED_WAITING: Final = (
+    "No result: the tool waited for an answer, a time or an event when its work was ended."
+)
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
 """Error code of a call that was running when its run ended: it may have taken effect."""
 _CANCELLED: Final = "cancelled"
@@ -264,7 +266,7 @@ def facts_of(body: JsonObject) -> JsonObject:
     return {name: value for name, value in body.items() if name not in _OTHER_FIELDS}
 
 
-_MESSAGE_FIELDS: Final = ("message", "parts", "context", "messageId", "sender")
+_MESSAGE_FIELDS: Final = ("message", "parts", "context", "messageId", "sender", "delivery")
 _OTHER_FIELDS: Final = frozenset({*_MESSAGE_FIELDS, "contract", "session", "turnId", "responses", "givenMs"})
 
 

@@ -68,6 +68,7 @@ class MessageItem(Part, frozen=True, kw_only=True):
     message_id: records.Id | None = None
     sender: str | None = None
     source: records.SourceRef | None = None
+    delivery: str | None = None
 
     def to_body(self, *, sequence: int, turn_id: str, delivery: str | None = None) -> records.MessageReceived:
         """Return the record of the message."""
@@ -78,7 +79,7 @@ class MessageItem(Part, frozen=True, kw_only=True):
             parts=self.parts,
             context=self.context,
             message_id=self.message_id,
-            delivery=delivery,
+            delivery=delivery or self.delivery,
             sender=self.sender,
         )
 
@@ -262,6 +263,10 @@ class Delegation:
     """Start body of its run: as in `RunAsked`, without ids, lineage and the limits of the caller."""
     parts: int = 1
     """Open subagent calls of the step; they share the remaining budget."""
+    is_background: bool = False
+    """Whether the call is answered with a job, and does not wait for the subagent."""
+    is_tool: bool = False
+    """Whether the subagent is the same agent, which makes one call of a tool."""
 
 
 @frozen
@@ -316,12 +321,12 @@ class CallAsks:
 
 
 @frozen
-class ToolAsked:
-    """A tool asked people and ended; it is run again with their answers."""
+class ToolWaits:
+    """A tool waits and ended; it is run again with what came."""
 
     call_id: str
-    questions: tuple[CallAsks, ...]
-    """The new questions; `call_id` of each is that of the tool's call."""
+    waits: tuple[CallAsks | RequestedCall, ...]
+    """What it waits for now: questions, with its own `call_id`; times and events, as calls without an id."""
 
 
 @frozen
@@ -461,6 +466,15 @@ class SessionClaimed:
     reason: str
     is_alone: bool = True
     """Whether no other session was at work when the previous owner ended."""
+    is_isolated: bool = False
+    """Whether the new owner drives no other session of which processes ended repeatedly."""
+    survived: tuple[int, ...] = ()
+    """Epochs of earlier owners that lost the session and went on: their processes did not end."""
+
+
+@frozen
+class IsolationEnded:
+    """The owner drives other suspects from now on: the process has not ended for a while."""
 
 
 @frozen
@@ -559,7 +573,7 @@ LoopEvent = (
     | CallJudged
     | CallRefused
     | CallAsks
-    | ToolAsked
+    | ToolWaits
     | CallReturned
     | ProgramPaused
     | ProgramEnded
@@ -569,6 +583,7 @@ LoopEvent = (
     | OutputChecked
     | SessionClaimed
     | SessionReleased
+    | IsolationEnded
     | Stopped
     | HooksRan
     | DeliverySettled
@@ -647,6 +662,15 @@ class JudgeCall:
 
 
 @frozen
+class WaitResult:
+    """What a tool waited for in an earlier attempt, and what came."""
+
+    name: str
+    arguments: JsonValue
+    output: JsonValue
+
+
+@frozen
 class RunTool:
     """Run a tool; `action.started` is the intent."""
 
@@ -658,8 +682,8 @@ class RunTool:
     attempt: int
     is_inner: bool = False
     """Whether a program made the call."""
-    answers: tuple[tuple[JsonValue, JsonValue], ...] = ()
-    """The questions that the tool asked before, and their answers."""
+    waited: tuple[WaitResult, ...] = ()
+    """What the tool waited for before, in the order in which it began to."""
 
     @property
     def key(self) -> str:
@@ -789,6 +813,16 @@ Effect = (
 def is_errand(effect: Effect) -> bool:
     """Whether an effect is for an ended run, not for the current one."""
     return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
+
+
+@frozen
+class CallSettlement:
+    """What becomes of a call that the loop settles itself: its next records, or for what it waits."""
+
+    drafts: Sequence[Draft] = ()
+    wake_at_ms: int | None = None
+    is_busy: bool = False
+    """Whether it waits for a subagent."""
 
 
 class Plan(Struct, frozen=True):

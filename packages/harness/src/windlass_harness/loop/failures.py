@@ -57,6 +57,11 @@ def not_reversed(names: Sequence[str], count: int) -> ErrorInfo:
     return _reject_error(ErrorKind.TOOL_FAILURE, message)
 
 
+def job_failed(message: str) -> ErrorInfo:
+    """Return the error of a job whose tool has no result."""
+    return _reject_error(ErrorKind.TOOL_FAILURE, message[:ERROR_MESSAGE_CHARS_MAX])
+
+
 _NAMES_MAX: Final = 20
 
 

@@ -1,5 +1,6 @@
 """Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
+from collections.abc import Collection
 from dataclasses import field, replace
 from typing import Final
 
@@ -20,6 +21,7 @@ from windlass_protocol import (
     PriceGap,
     PriceSource,
     RecoveryChoice,
+    RunStatus,
     ToolOutput,
 )
 from windlass_protocol.frozen import frozen, mutable
@@ -124,6 +126,27 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
 
 
 @frozen
+class Interruption:
+    """An attempt of an effect that has no result, because its owner did not go on."""
+
+    epoch: int | None
+    """Epoch of the owner."""
+    is_shared: bool
+    """Whether other runs were at work."""
+    has_lived: bool
+    """Whether the process of the owner went on: it stood still, or was cut off, and lost the session."""
+
+
+Interruptions = tuple[Interruption, ...]
+"""Interruptions of one effect in a row."""
+
+
+def with_survivors(interruptions: Interruptions, epochs: Collection[int | None]) -> Interruptions:
+    """Return interruptions with those of owners that are known to have gone on."""
+    return tuple(replace(past, has_lived=past.has_lived or past.epoch in epochs) for past in interruptions)
+
+
+@frozen
 class CachedPrompt:
     """The prompt of the newest model call, as its provider has it in the cache."""
 
@@ -141,6 +164,45 @@ class Child:
     name: str
     session_id: str
     run_id: str
+
+
+LIST_JOBS: Final = "list_jobs"
+WAIT_FOR_JOB: Final = "wait_for_job"
+MESSAGE_JOB: Final = "message_job"
+CANCEL_JOB: Final = "cancel_job"
+JOB_TOOLS: Final = frozenset({LIST_JOBS, WAIT_FOR_JOB, MESSAGE_JOB, CANCEL_JOB})
+"""Tools of an agent that has background work; the loop settles their calls."""
+
+
+@mutable
+class BackgroundJob:
+    """Work in the background of a session."""
+
+    job_id: str
+    name: str
+    """The subagent, or the tool."""
+    call_id: str
+    run_id: str
+    """The run that began it."""
+    began_at: str
+    child: Child
+    lent: BudgetLimits | None = None
+    """Its share of the limits of that run."""
+    status: RunStatus | None = None
+    """How it ended; None while it goes on."""
+    report: records.SubagentCompleted | None = None
+    """What it reported, until a message has brought it."""
+    is_dropped: bool = False
+    """Whether nothing waits for its report: the run that began it did not complete."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on, and its report is waited for."""
+        return self.status is None and not self.is_dropped
+
+
+JOBS_KEPT_MAX: Final = 100
+"""Jobs that have ended which a session lists; the oldest are dropped."""
 
 
 @frozen
@@ -172,8 +234,12 @@ class ProgramVariables:
 
 WORKFLOW: Final = "workflow/"
 """Prefix of the interpreter of programs that are functions of the application."""
+ASK_QUESTION: Final = "ask_question"
+"""The tool under whose name a question is recorded."""
+SLEEP: Final = "sleep"
+"""The tool under whose name a workflow or a tool waits for a time."""
 WAIT_FOR: Final = "wait_for"
-"""The tool under whose name a workflow waits for an event."""
+"""The tool under whose name it waits for an event."""
 UNDO_CALLS: Final = "undo_calls"
 """The tool under whose name a workflow reverses its calls."""
 
@@ -217,6 +283,11 @@ class ProgramNotes:
         return self.interpreter.startswith(WORKFLOW)
 
     @property
+    def is_of_application(self) -> bool:
+        """Whether it is a workflow or a tool that waits, and no source of a model."""
+        return self.is_tool or self.is_workflow
+
+    @property
     def has_work(self) -> bool:
         """Whether it has something to do: to begin, or to take results."""
         return self.end is None and not (self.has_paused and len(self.results) == self.taken)
@@ -227,12 +298,12 @@ class ProgramNotes:
 
     @property
     def is_tool(self) -> bool:
-        """Whether it is a tool that asked people; its calls are these questions."""
+        """Whether it is a tool that waits; its calls are what it waits for: answers, times, events."""
         return not self.interpreter
 
     @property
     def is_tool_at_rest(self) -> bool:
-        """Whether it is a tool that ended to wait for answers."""
+        """Whether it is a tool that ended to wait."""
         return self.is_tool and self.has_paused
 
 
@@ -264,9 +335,8 @@ class CallNotes:
     recovery_choice: RecoveryChoice | None = None
     asks: int = 0
     """Number of requests about the call."""
-    interruptions: int = 0
-    """Interruptions in a row after which it was restarted without asking, while no other run was at work."""
-    shared_interruptions: int = 0
+    interruptions: Interruptions = ()
+    """Interruptions after which it was restarted without asking."""
     unbegun_handovers: int = 0
     """Number of handovers before it began."""
     child: Child | None = None
@@ -275,7 +345,7 @@ class CallNotes:
     report: records.SubagentCompleted | None = None
     """What the child reported when it ended."""
     program: ProgramNotes | None = None
-    """Set after the call of a program has begun, or a tool has asked people."""
+    """Set after the call of a program has begun, or a tool has waited."""
     undo: str | None = None
     """The tool that can reverse the call."""
     reversals: int = 0
@@ -350,12 +420,18 @@ class RunNotes:
     """Whether a model was away during the current model call: its failure was followed by a pause."""
     retried_ms: int = 0
     """Time since the first of these failures: pauses and attempts, without the time of a stopped process."""
-    interruptions: int = 0
-    """Interrupted attempts of the current model call, while no other run was at work."""
-    shared_interruptions: int = 0
-    """Interrupted attempts of the current model call, while other runs were at work."""
+    interruptions: Interruptions = ()
+    """Interrupted attempts of the current model call."""
+    previous_epoch: int | None = None
+    """Epoch of the owner before the present one."""
+    isolated_epoch: int | None = None
+    """Epoch of the owner that drives no other suspect beside this run, to find what ends its process."""
     was_shared: bool = False
-    """Whether other runs were at work when the previous process ended."""
+    """Whether other runs were at work when the previous owner ended."""
+    was_isolated: bool = False
+    """Whether no other suspect was at work when the previous owner ended."""
+    has_lived: bool = False
+    """Whether the previous owner is known to have gone on without the session."""
     finish_reason: FinishReason | None = None
     """Finish reason of the newest answer; None if there is none."""
     failure: ErrorInfo | None = None
@@ -437,15 +513,20 @@ class RunNotes:
 
     def change_hands(self, record: Record, paused_until_ms: int) -> None:
         """Apply the first record of another owner."""
-        self.epoch = record.epoch
+        self.previous_epoch, self.epoch = self.epoch, record.epoch
         if self.active_since is not None:
             self.rest(self.active_until(record.at, paused_until_ms))
             self.active_since = record.at
 
     def end_call(self) -> None:
         """The model call ended: its attempts do not count for the next one."""
-        self.model_failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.model_failures = self.retried_ms = 0
+        self.interruptions = ()
         self.was_away = False
+
+    def interruption(self, *, is_shared: bool) -> Interruption:
+        """Return the interruption of an effect of the previous owner."""
+        return Interruption(self.previous_epoch, is_shared, self.has_lived)
 
     def retrying_ms(self, at: str) -> int:
         """Return the time since the first failure of the current model call."""
@@ -594,9 +675,8 @@ class CompactionNotes:
     failures: int = 0
     retried_ms: int = 0
     """Pauses after these failures."""
-    interruptions: int = 0
-    """Interrupted attempts, while no other run was at work."""
-    shared_interruptions: int = 0
+    interruptions: Interruptions = ()
+    """Interrupted attempts."""
     tokens_after: int = 0
     """Tokens of the history after the last one of this run; 0 if there was none."""
     learned: int | None = None
@@ -643,9 +723,9 @@ class CompactionNotes:
         if self.reason == OVERFLOW:
             self.learned = lower_threshold(self.tokens)
 
-    def apply_failure(self, record: Record, body: records.CompactionFailed) -> None:
+    def apply_failure(self, record: Record, body: records.CompactionFailed, run: RunNotes) -> None:
         """Apply a failure, final or to be retried."""
-        delay_ms, is_interrupted = body.delay_ms, body.code == INTERRUPTED
+        delay_ms = body.delay_ms
         if delay_ms is None:
             self._finish(self.tokens)
             return
@@ -654,8 +734,8 @@ class CompactionNotes:
         if body.code not in (INTERRUPTED, HANDED_OVER):
             self.retried_ms = delay_ms + (self.retried_ms if self.failures else 0)
             self.failures += 1
-        self.interruptions += is_interrupted and not body.shared
-        self.shared_interruptions += is_interrupted and body.shared is True
+        if body.code == INTERRUPTED:
+            self.interruptions = (*self.interruptions, run.interruption(is_shared=body.shared is True))
 
     def apply_completion(self, body: records.CompactionCompleted) -> None:
         """Apply a completion."""
@@ -673,7 +753,8 @@ class CompactionNotes:
 
     def _close(self) -> None:
         self.epoch, self.is_retry, self.pause = None, False, None
-        self.failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.failures = self.retried_ms = 0
+        self.interruptions = ()
 
 
 def lower_threshold(tokens: int) -> int:

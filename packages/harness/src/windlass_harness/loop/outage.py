@@ -9,7 +9,15 @@ from typing import Final
 
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
-from windlass_harness.loop.notes import BATCH, HELD, PROVIDER, CallNotes, CompactionNotes, RunNotes
+from windlass_harness.loop.notes import (
+    BATCH,
+    HELD,
+    PROVIDER,
+    CallNotes,
+    CompactionNotes,
+    Interruption,
+    RunNotes,
+)
 from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, next_retry_delay_ms, should_retry
@@ -17,11 +25,21 @@ from windlass_harness.times import stamp_of
 from windlass_protocol import ErrorInfo
 from windlass_protocol.generated import records
 
+ISOLATED_INTERRUPTIONS_MAX: Final = 3
+"""Interruptions after which an effect is not repeated by itself, if no other suspect was at work at last."""
+SHARED_INTERRUPTIONS_MAX: Final = 12
+"""Interruptions after which an effect is not repeated by itself, also if others were always at work."""
 _CRASH_DELAY_MS: Final = 1_000
 _CRASH_DELAY_MS_MAX: Final = 600_000
+_LOST_DELAY_MS_MAX: Final = 7_000
+"""Before the spread, which makes it ten seconds at most."""
 _CRASHED: Final = (
     "The process ended {times} times while this run and others were at work, so the run is continued after a "
     "pause. Find out what ends the process: memory, a provider or a tool that crashes."
+)
+_LOST: Final = (
+    "The run was taken from its process {times} times, because the process stood still or was cut off, so it "
+    "is continued after a pause. Give the processes more CPU, or look at the network."
 )
 
 
@@ -31,15 +49,44 @@ def after_crash(
     """Return whether an effect was interrupted with others, the pause before it is repeated, and the reason.
 
     An effect that was alone is repeated at once, because its attempts are limited. One that was interrupted
-    together with others may be innocent: it is repeated without a limit, with growing pauses that differ from
-    run to run, so that the guilty one is alone sooner or later.
+    together with others may be innocent: it is repeated more often, with growing pauses that differ from run
+    to run, so that the guilty one is alone sooner or later. So is one whose process lost the session and went
+    on. The pause is not needed where no other suspect is driven.
     """
-    if not state.run_notes.was_shared:
+    run_notes, run = state.run_notes, state.session.run
+    lost = sum(past.has_lived for past in notes.interruptions) + run_notes.has_lived
+    if not run_notes.was_shared and not lost:
         return None, 0, ""
-    times, run = notes.shared_interruptions + 1, state.session.run
+    times = sum(past.is_shared or past.has_lived for past in notes.interruptions) + 1
     spread = sha256(f"{run and run.run_id}/{times}".encode()).digest()[0] / 255 + 0.5
-    delay_ms = min(_CRASH_DELAY_MS * 2 ** min(times - 2, 20), _CRASH_DELAY_MS_MAX) if times > 1 else 0
-    return True, int(delay_ms * spread), _CRASHED.format(times=times)
+    is_pausing = times > 1 and run_notes.isolated_epoch != state.epoch
+    most_ms = _CRASH_DELAY_MS_MAX if run_notes.was_shared else _LOST_DELAY_MS_MAX
+    delay_ms = min(_CRASH_DELAY_MS * 2 ** min(times - 2, 20), most_ms) if is_pausing else 0
+    reason = _LOST.format(times=lost) if lost else _CRASHED.format(times=times)
+    return run_notes.was_shared or None, int(delay_ms * spread), reason
+
+
+def crashes(state: LoopState) -> tuple[Interruption, ...]:
+    """Return the interruptions of effects that are open now, but for those that a process survived."""
+    notes = [state.note(call.call_id) for call in state.session.history.open_calls()]
+    effects = (state.run_notes, state.compacting, *notes)
+    return tuple(past for effect in effects for past in effect.interruptions if not past.has_lived)
+
+
+def times_ended(state: LoopState, notes: RunNotes | CompactionNotes | CallNotes, *, rules: Rules) -> int:
+    """Return how often the process ended during an effect, if that is too often; 0 if not.
+
+    An effect that was alone, or the only suspect, is likely what ends its process.
+    """
+    run_notes = state.run_notes
+    ended = [past for past in notes.interruptions if not past.has_lived]
+    if not run_notes.was_shared and not run_notes.was_isolated:
+        ended = [past for past in ended if not past.is_shared]
+        times_max = rules.interruptions_max
+    else:
+        times_max = ISOLATED_INTERRUPTIONS_MAX if run_notes.was_isolated else SHARED_INTERRUPTIONS_MAX
+    times = len(ended) + (not run_notes.has_lived)
+    return times if times >= times_max else 0
 
 
 def retry_delay_ms(

@@ -1,33 +1,35 @@
-"""Programs: calls that make calls of their own. Tools that ask people are programs, too.
+"""Programs: calls that make calls of their own. Tools that wait are programs, too.
 
 A program is source code that the model wrote. Running it has no effect outside: all that it does is to make
 calls, which are judged, recorded and performed like those of the model. It takes their results in the order
 of their records, one after the other. So the source and the records define every state of a program. A
 snapshot of the interpreter saves running it again, and may be lost.
 
-A tool that asks a person ends there, and its question is recorded as a call of `ask_question` that it made.
-While the question is open the call of the tool is at rest: nothing runs, and nothing can be interrupted. Once
-it is answered the tool is judged, begun and run again from its start, and finds the answer.
+A tool that asks a person, sleeps or waits for an event ends there, and what it waits for is recorded as a
+call that it made: of `ask_question`, `sleep` or `wait_for`. Until that has a result the call of the tool is
+at rest: nothing runs, and nothing can be interrupted. Then the tool is judged, begun and run again from its
+start, and finds the answer, the event or that the time has come.
 """
 
 from collections import Counter
 from typing import Final
 
 from msgspec import structs
-from pydantic import JsonValue
 
 from windlass_harness.loop import people, subagents
 from windlass_harness.loop.events import (
+    CallAsks,
     CallReturned,
     Draft,
     Moment,
     ProgramEnded,
     ProgramPaused,
     RunProgram,
-    ToolAsked,
+    ToolWaits,
+    WaitResult,
     join_ids,
 )
-from windlass_harness.loop.notes import ProgramNotes, ProgramVariables
+from windlass_harness.loop.notes import ASK_QUESTION, SLEEP, WAIT_FOR, ProgramNotes, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
@@ -37,14 +39,15 @@ from windlass_protocol.generated import records
 TOO_MANY_CALLS: Final = "too_many_calls"
 CANCELLED_TIMER: Final = "timer_cancelled"
 _NAMES_MAX: Final = 20
-ASK_QUESTION: Final = "ask_question"
-"""The tool under whose name a question is recorded."""
 
 
 def due(call: Call, program: ProgramNotes) -> RunProgram | None:
     """Return the effect of a program that has something to do: to begin, or to take results."""
-    if not program.has_work:
-        return None
+    return effect_of(call, program) if program.has_work else None
+
+
+def effect_of(call: Call, program: ProgramNotes) -> RunProgram:
+    """Return the effect that runs a program from where it is."""
     assert call.idempotency_key is not None, "a call that has begun has a key"
     arguments = call.input if call.arguments is None else call.arguments
     return RunProgram(
@@ -151,48 +154,47 @@ def _result(state: LoopState, call: Call, end: records.ProgramEnded, *, now: Mom
     return state.draft(body, now=now)
 
 
-def ask_people(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the records of a tool that asked people: its pause, and its questions as requests."""
+def pause_tool(state: LoopState, event: ToolWaits, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of a tool that waits: its pause, its waits as calls, its questions as requests."""
     call, program = state.call(event.call_id), state.note(event.call_id).program
     if call is None or call.stage is not CallStage.STARTED or (program is not None and program.has_paused):
         return []
     earlier_calls = [] if program is None else program.calls
-    if len(earlier_calls) + len(event.questions) > rules.program_calls_max:
-        error = records.ActionError(code=TOO_MANY_CALLS, message=_TOO_MANY_QUESTIONS)
+    if len(earlier_calls) + len(event.waits) > rules.program_calls_max:
+        error = records.ActionError(code=TOO_MANY_CALLS, message=_TOO_MANY_WAITS)
         return [subagents.fail_call(state, call, error, now=now)]
-    calls = tuple(RequestedCall("", ASK_QUESTION, question.arguments) for question in event.questions)
+    calls = tuple(
+        RequestedCall("", ASK_QUESTION, wait.arguments) if isinstance(wait, CallAsks) else wait
+        for wait in event.waits
+    )
     paused = records.ProgramPaused(call_id=call.call_id, taken=len(earlier_calls), **state.place_of(call))
     actions = _actions(state, call, calls, recorded_count=len(earlier_calls))
     requests: list[InputRequest] = []
-    for action, asking in zip(actions, event.questions, strict=True):
-        question = Call(action.call_id, ASK_QUESTION, asking.arguments, call.turn_id, call.step_index)
-        requests.append(people.question_request(state, question, asks=asking))
-    return [
-        state.draft(paused, now=now),
-        _request(state, call, actions, now=now),
-        people.request_record(state, requests, now=now),
-    ]
+    for action, wait in zip(actions, event.waits, strict=True):
+        if isinstance(wait, CallAsks):
+            question = Call(action.call_id, ASK_QUESTION, wait.arguments, call.turn_id, call.step_index)
+            requests.append(people.question_request(state, question, asks=wait))
+    drafts = [state.draft(paused, now=now), _request(state, call, actions, now=now)]
+    return [*drafts, people.request_record(state, requests, now=now)] if requests else drafts
 
 
-_TOO_MANY_QUESTIONS: Final = "The tool asked too many questions in one call."
+_TOO_MANY_WAITS: Final = "The tool asked, slept or waited for events too often in one call."
+_WAITS: Final = (ASK_QUESTION, SLEEP, WAIT_FOR)
+"""Tools under the names of which the waits of a tool are recorded."""
 
 
-def has_answers(program: ProgramNotes) -> bool:
-    """Whether all questions of a tool have answers."""
+def has_waited(program: ProgramNotes) -> bool:
+    """Whether all that a tool waits for has come."""
     return len(program.results) == len(program.calls)
 
 
-def answers_of(
-    state: LoopState, call: Call, program: ProgramNotes | None
-) -> tuple[tuple[JsonValue, JsonValue], ...]:
-    """Return the questions that a tool has asked, with their answers."""
+def waits_of(state: LoopState, call: Call, program: ProgramNotes | None) -> tuple[WaitResult, ...]:
+    """Return what a tool has waited for, with what came."""
     if program is None:
         return ()
-    answers = {inner.call_id: inner.output.value for inner in program.results}
-    questions = [
-        inner for inner in state.session.history.calls_of(call.call_id) if inner.tool_name == ASK_QUESTION
-    ]
-    return tuple((inner.input, answers[inner.call_id]) for inner in questions)
+    outputs = {inner.call_id: inner.output.value for inner in program.results}
+    waits = [inner for inner in state.session.history.calls_of(call.call_id) if inner.tool_name in _WAITS]
+    return tuple(WaitResult(inner.tool_name, inner.input, outputs[inner.call_id]) for inner in waits)
 
 
 def _has_open_calls(state: LoopState, call: Call) -> bool:

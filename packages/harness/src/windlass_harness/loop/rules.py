@@ -200,6 +200,10 @@ class Rules:
     """Calls that a workflow may make, with its timers and its subagents; one that makes more fails."""
     workflow_events_max: int = WORKFLOW_EVENTS_MAX
     """Events that may be sent to a run; one that gets more fails."""
+    has_jobs: bool = False
+    """Whether the agent has work in the background, and tools for its jobs."""
+    waits_for_jobs: bool = False
+    """Whether a run of it ends only after its jobs."""
     hook_points: frozenset[str] = frozenset()
     """Points that have hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX

@@ -19,9 +19,11 @@ from windlass_harness.loop.notes import (
     HANDED_OVER,
     HELD,
     INTERRUPTED,
+    JOBS_KEPT_MAX,
     NO_LIMITS,
     REFUSALS,
     WAIT_FOR,
+    BackgroundJob,
     CachedPrompt,
     CallNotes,
     Child,
@@ -34,6 +36,7 @@ from windlass_harness.loop.notes import (
     limits_of,
     pause_after,
     policy_version,
+    with_survivors,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.record import Record
@@ -57,6 +60,7 @@ from windlass_protocol import (
     FinishReason,
     InputOutcome,
     RecoveryChoice,
+    RunStatus,
 )
 from windlass_protocol.bodies import Body, or_none
 from windlass_protocol.frozen import frozen
@@ -98,6 +102,10 @@ class LoopState:
         """Variables of programs that live for the session."""
         self.cached_prompt: CachedPrompt | None = None
         """None if the provider of the newest model call reported no cache."""
+        self.jobs: dict[str, BackgroundJob] = {}
+        """Work in the background, by the ids of the jobs."""
+        self.job_count = 0
+        """Number of jobs that the session has begun."""
         self.deliveries = DeliveryStates()
         self.compacting = CompactionNotes()
         self.token_sums = MessageSums(estimate_tokens)
@@ -132,8 +140,9 @@ class LoopState:
             self.apply(record)
 
     def disown(self) -> None:
-        """Drop grants and deliveries of the session that this one was copied from."""
+        """Drop grants, jobs and deliveries of the session that this one was copied from."""
         self.grants, self.deliveries, self.compacting = {}, DeliveryStates(), CompactionNotes()
+        self.jobs = {}
 
     @property
     def is_ending(self) -> bool:
@@ -168,6 +177,10 @@ class LoopState:
     def note(self, call_id: str) -> CallNotes:
         """Return the notes of a call, read-only."""
         return self.notes.get(call_id, _NO_NOTES)
+
+    def job_of(self, child_run_id: str) -> BackgroundJob | None:
+        """Return the job that a run of a subagent works on."""
+        return next((job for job in self.jobs.values() if job.child.run_id == child_run_id), None)
 
     def is_unbegun(self, call: Call) -> bool:
         """Whether a call with a written intent never began."""
@@ -289,6 +302,10 @@ def _resumed(state: LoopState, record: Record, _: records.RunResumed) -> None:
 
 @_ON.on(*RUN_END_BODIES)
 def _run_ended(state: LoopState, _: Record, body: RunEnd) -> None:
+    if not isinstance(body, records.RunCompleted):
+        for job in state.jobs.values():
+            if job.run_id == body.run_id:
+                job.is_dropped, job.report = True, None
     if state.run is None:
         state.run_notes.shared_call = None
         state.compacting.end_run()
@@ -302,22 +319,45 @@ def _forked(state: LoopState, _record: Record, _: records.SessionForked) -> None
 
 
 @_ON.on(records.SubagentCalled)
-def _subagent_called(state: LoopState, _: Record, body: records.SubagentCalled) -> None:
+def _subagent_called(state: LoopState, record: Record, body: records.SubagentCalled) -> None:
     child = Child(body.name, body.child_session_id, str(body.child_run_id))
+    state.run_notes.children += 1
+    if body.job is not None:
+        ended = [job_id for job_id, job in state.jobs.items() if job.status is not None and not job.report]
+        for job_id in ended[: max(0, len(ended) - JOBS_KEPT_MAX + 1)]:
+            del state.jobs[job_id]
+        state.job_count += 1
+        run_id = "" if state.run is None else state.run.run_id
+        state.jobs[body.job] = BackgroundJob(
+            body.job, body.name, body.call_id, run_id, record.at, child, lent=body.lent
+        )
+        return
     note = _note(state, body.call_id)
     note.child, note.lent = child, body.lent
-    state.run_notes.children += 1
 
 
 @_ON.on(records.SubagentCompleted)
 def _subagent_completed(state: LoopState, _: Record, body: records.SubagentCompleted) -> None:
+    job = state.job_of(str(body.child_run_id))
+    if job is None:
+        _note(state, body.call_id).report = body
+    else:
+        job.status = body.status or RunStatus.COMPLETED
+        job.report = None if job.is_dropped else body
+        if state.run is None or state.run.run_id != job.run_id:
+            return
     # The usage of a subagent counts for the calling run.
-    _note(state, body.call_id).report = body
     settled = body.settled_micros
     state.run_notes.charge(body.usage)
     state.run_notes.use(steps=body.steps or 0, tool_calls=body.tool_calls or 0, cost=settled or 0)
     if settled:
         state.run_notes.settled_micros = (state.run_notes.settled_micros or 0) + settled
+
+
+@_ON.on(records.MessageReceived)
+def _message_received(state: LoopState, _: Record, body: records.MessageReceived) -> None:
+    if body.job is not None and body.job in state.jobs:
+        state.jobs[body.job].report = None
 
 
 @_ON.on(*DELIVERY_BODIES)
@@ -348,7 +388,7 @@ def _step_started(state: LoopState, record: Record, body: records.StepStarted) -
 
 @_ON.on(records.StepRetrying)
 def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying) -> None:
-    notes, is_interrupted = state.run_notes, body.code == INTERRUPTED
+    notes = state.run_notes
     notes.is_retry = True
     notes.pause = pause_after(record, body.delay_ms)
     if body.code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
@@ -359,8 +399,8 @@ def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying)
     if body.next_model_id is not None and state.run is not None:
         notes.model_id = None if body.next_model_id == state.run.first_model else body.next_model_id
         notes.model_failures = 0
-    notes.interruptions += is_interrupted and not body.shared
-    notes.shared_interruptions += is_interrupted and body.shared is True
+    if body.code == INTERRUPTED:
+        notes.interruptions = (*notes.interruptions, notes.interruption(is_shared=body.shared is True))
     state.compacting.is_overflow |= body.code == CONTEXT_OVERFLOW
     notes.settle(body.usage, body.price, is_lost=body.code in (INTERRUPTED, HANDED_OVER))
 
@@ -451,7 +491,7 @@ def _event_received(state: LoopState, _: Record, body: records.RunEventReceived)
 
 
 def _take_event(state: LoopState, output: JsonValue) -> None:
-    """Apply that a call of a workflow took the oldest event of a name."""
+    """Apply that a call took the oldest event of a name."""
     if isinstance(output, dict):
         name = str(output.get("name"))
         state.run_notes.events[name] = state.run_notes.events.get(name, [])[1:]
@@ -471,7 +511,7 @@ def _action_result(state: LoopState, record: Record, body: records.ActionResult)
     program = None if parent_id is None else state.note(parent_id).program
     if program is not None:
         code = "" if error is None else error.code
-        if program.is_workflow and result_name(body.result) == WAIT_FOR:
+        if program.is_of_application and result_name(body.result) == WAIT_FOR:
             _take_event(state, body.result.output)
         program.epoch = record.epoch
         output = tool_output(body)
@@ -500,12 +540,12 @@ def _program_paused(state: LoopState, record: Record, body: records.ProgramPause
     note = _note(state, body.call_id)
     program = note.program
     if program is None and body.interpreter is None:
-        # A tool that asks a person for the first time.
+        # A tool that waits for the first time.
         program = note.program = ProgramNotes("", record.at)
     if program is None:
         return
     if not program.is_tool:
-        note.interruptions = note.shared_interruptions = 0
+        note.interruptions = ()
     program.has_paused = True
     program.taken = body.taken
     program.snapshot = body.snapshot
@@ -580,16 +620,30 @@ def _input_resolved(state: LoopState, _: Record, body: records.InputResolved) ->
 
 
 @_ON.on(records.RecoveryStarted)
-def _recovery_started(state: LoopState, _: Record, body: records.RecoveryStarted) -> None:
-    state.run_notes.was_shared = body.shared is True
+def _recovery_started(state: LoopState, record: Record, body: records.RecoveryStarted) -> None:
+    notes, lived = state.run_notes, body.survived or ()
+    notes.was_shared = body.shared is True
+    notes.was_isolated = notes.isolated_epoch is not None and notes.isolated_epoch == notes.previous_epoch
+    notes.isolated_epoch = record.epoch if body.isolated else None
+    notes.has_lived = notes.previous_epoch in lived
+    if lived:
+        calls = [_note(state, call.call_id) for call in state.session.history.open_calls()]
+        for effect in (notes, state.compacting, *calls):
+            effect.interruptions = with_survivors(effect.interruptions, lived)
+
+
+@_ON.on(records.RecoveryCompleted)
+def _recovery_completed(state: LoopState, _: Record, __: records.RecoveryCompleted) -> None:
+    state.run_notes.isolated_epoch = None
 
 
 @_ON.on(records.RecoveryEffectFound)
 def _effect_found(state: LoopState, record: Record, body: records.RecoveryEffectFound) -> None:
     note = _note(state, body.call_id)
     has_begun, program, delay_ms = body.begun is not False, note.program, body.delay_ms or 0
-    note.interruptions += has_begun and not body.shared
-    note.shared_interruptions += has_begun and body.shared is True
+    if has_begun:
+        interruption = state.run_notes.interruption(is_shared=body.shared is True)
+        note.interruptions = (*note.interruptions, interruption)
     if program is not None and not program.is_tool:
         # The owner of its turn releases it, also to a person, or another one takes it.
         is_released = program.epoch == record.epoch or body.request_id is not None
@@ -617,7 +671,7 @@ def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffe
             skipped = ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE, at=record.at, number=number)
             program.results.append(skipped)
     note.is_consented = note.is_consented or note.recovery_choice is RecoveryChoice.RETRY
-    note.interruptions = note.shared_interruptions = 0
+    note.interruptions = ()
     note.open_request_id = None
     if note.program is not None and note.program.is_workflow and body.choice is RecoveryChoice.SKIP:
         state.run_notes.failure = failures.divergence_error()
@@ -664,7 +718,7 @@ def _compaction_requested(state: LoopState, record: Record, body: records.Compac
 
 @_ON.on(records.CompactionFailed)
 def _compaction_failed(state: LoopState, record: Record, body: records.CompactionFailed) -> None:
-    state.compacting.apply_failure(record, body)
+    state.compacting.apply_failure(record, body, state.run_notes)
     _charge_run(state, body.usage)
 
 
@@ -692,6 +746,8 @@ class LoopSnapshot:
     notes: dict[str, CallNotes]
     run_notes: RunNotes
     grants: dict[str, Grant]
+    jobs: dict[str, BackgroundJob]
+    job_count: int
     deliveries: DeliveryStates
     compacting: CompactionNotes
     variables: ProgramVariables | None
@@ -706,6 +762,8 @@ def dump_loop(state: LoopState) -> bytes:
             state.notes,
             state.run_notes,
             state.grants,
+            state.jobs,
+            state.job_count,
             state.deliveries,
             state.compacting,
             state.variables,
@@ -723,6 +781,8 @@ def load_loop(snapshot: bytes) -> LoopState | None:
     state.notes = loaded.notes
     state.run_notes = loaded.run_notes
     state.grants = loaded.grants
+    state.jobs = loaded.jobs
+    state.job_count = loaded.job_count
     state.deliveries = loaded.deliveries
     state.compacting = loaded.compacting
     state.variables = loaded.variables

@@ -21,11 +21,12 @@ from windlass_harness.loop.events import (
     join_ids,
     within_limit,
 )
-from windlass_harness.loop.notes import Child
+from windlass_harness.loop.notes import BackgroundJob, Child
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Post
 from windlass_harness.views.history import Call, CallStage
+from windlass_harness.views.payloads import JOB
 from windlass_harness.views.runs import RUN_END_BODIES, RUN_ENDS, RunState
 from windlass_protocol import (
     ActionStatus,
@@ -37,6 +38,7 @@ from windlass_protocol import (
     JsonObject,
     ParentRun,
     RunStatus,
+    SessionCapabilities,
     Taint,
 )
 from windlass_protocol.bodies import Part, data_of, or_none, read_body
@@ -53,6 +55,10 @@ START: Final = "start"
 """Item kind: starts a run. It waits while an earlier run of the session waits."""
 CANCEL: Final = "cancel"
 """Item kind: cancels a run."""
+STEER: Final = "steer"
+"""Item kind: a message to the run of a session, or to a new one."""
+TELL: Final = "tell"
+"""Item kind: a message of its caller to the run of a subagent."""
 DEPTH: Final = "subagent_depth"
 COUNT: Final = "subagent_count"
 BUDGET: Final = "subagent_budget"
@@ -123,12 +129,18 @@ def call_subagent(
         tool_name=call.tool_name,
         depth=_depth(run),
         lent=BudgetLimits.model_validate(budget) if budget else None,
+        job=next_job_id(state) if delegation.is_background else None,
         **state.turn_place,
     )
     body = _start(state, call, child=child, delegation=delegation, budget=budget)
     draft = state.draft(called, now=now)
     draft.posts = (Post(child.session_id, START, within_limit(f"{START}:{child.run_id}"), body),)
     return draft
+
+
+def next_job_id(state: LoopState) -> str:
+    """Return the id of the next job of a session."""
+    return f"job_{state.job_count + 1}"
 
 
 def _start(
@@ -192,6 +204,10 @@ def _share(state: LoopState, delegation: Delegation, now: Moment) -> dict[str, i
     part = wire_limits(share(used, notes.limits, parts=delegation.parts))
     lent = [
         note.lent for call in open_calls if (note := state.note(call.call_id)).report is None and note.lent
+    ]
+    run_id = None if state.run is None else state.run.run_id
+    lent += [
+        job.lent for job in state.jobs.values() if job.run_id == run_id and job.status is None and job.lent
     ]
     if not lent:
         return part
@@ -269,12 +285,14 @@ _ITEMS: Final[dict[str, type[ChildAsked | ChildSettled | ChildEnded]]] = {
 
 
 def take_message(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
-    """Return the records of a message from a subagent; none if its call is not open."""
-    item, run = read_body(_ITEMS[event.kind], event.body), state.run
-    note = state.note(item.call_id)
-    is_ours = run is not None and run.run_id == item.run_id
-    is_child = note.child is not None and note.child.run_id == item.child_run_id
-    if not (is_ours and is_child) or note.report is not None or state.call(item.call_id) is None:
+    """Return the records of a message from a subagent; none if its call is not open, or its job has ended."""
+    item, job = read_body(_ITEMS[event.kind], event.body), state.job_of(str(event.body.get("childRunId")))
+    if not (_is_open(state, item) if job is None else job.status is None):
+        return []
+    if isinstance(item, ChildEnded) and job is not None:
+        return _end_job(state, item, job, now)
+    if state.run is None:
+        # A job goes on after its run; what it asks then is open in its own session.
         return []
     if isinstance(item, ChildAsked):
         return _take_requests(state, item, now)
@@ -282,6 +300,14 @@ def take_message(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Dra
         resolutions = [InputResolution.model_validate(resolution) for resolution in item.resolutions]
         return _take_resolutions(state, item.call_id, resolutions, now)
     return _take_end(state, item, now)
+
+
+def _is_open(state: LoopState, item: ChildItem) -> bool:
+    """Whether the call of a subagent is open and has no report."""
+    run, note = state.run, state.note(item.call_id)
+    is_ours = run is not None and run.run_id == item.run_id
+    is_child = note.child is not None and note.child.run_id == item.child_run_id
+    return is_ours and is_child and note.report is None and state.call(item.call_id) is not None
 
 
 def _take_requests(state: LoopState, item: ChildAsked, now: Moment) -> list[Draft]:
@@ -332,7 +358,52 @@ def _withdrawn(state: LoopState, call_id: str, now: Moment) -> list[Draft]:
 def _take_end(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
     child = state.note(item.call_id).child
     assert child is not None, "only a child that was called has ended"
-    body = records.SubagentCompleted(
+    return [*_withdrawn(state, item.call_id, now), state.draft(_end_body(item, child), now=now)]
+
+
+def _end_job(state: LoopState, item: ChildEnded, job: BackgroundJob, now: Moment) -> list[Draft]:
+    """Return the record that a job has ended; if no run goes on that could hear of it, one begins."""
+    body = _end_body(item, job.child)
+    if state.run is not None and not state.is_ending:
+        return [*_withdrawn(state, item.call_id, now), state.draft(body, now=now)]
+    is_dropped = job.is_dropped or (state.run is not None and state.run.run_id == job.run_id)
+    ended = Draft(body.TYPE, now.at, body)
+    ended.posts = () if is_dropped else (_turn_post(state, job),)
+    return [ended]
+
+
+def _turn_post(state: LoopState, job: BackgroundJob) -> Post:
+    """Return the message that begins a run, like the newest one, to hear of a job that has ended."""
+    run = state.session.run
+    assert run is not None, "a run began the job"
+    contract, budget = state.run_notes.contract, run.budget
+    facts = records.RunStarted(
+        run_id=within_limit(f"after:{job.child.run_id}"),
+        agent_id=run.agent_id,
+        package_id=run.package_id,
+        package_fingerprint=run.package_fingerprint,
+        route_id=run.route_id,
+        model_id=run.model_id,
+        source=run.source,
+        owner=run.owner,
+        mode=run.mode,
+        capabilities=None if run.can_ask else SessionCapabilities(request_input=False),
+        budget=budget,
+        metadata=run.metadata,
+    )
+    body: JsonObject = {
+        **data_of(facts),
+        "message": "",
+        "context": [f"Job {job.job_id} ({job.name}) has ended."],
+        "delivery": JOB,
+    }
+    if contract is not None:
+        body["contract"] = contract.model_dump(mode="json", by_alias=True)
+    return Post(run.session_id, STEER, within_limit(f"{STEER}:{JOB}:{job.child.run_id}"), body)
+
+
+def _end_body(item: ChildEnded, child: Child) -> records.SubagentCompleted:
+    return records.SubagentCompleted(
         call_id=item.call_id,
         subagent_name=child.name,
         output=item.output or "",
@@ -348,7 +419,6 @@ def _take_end(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
         tool_calls=item.tool_calls,
         settled_micros=item.settled_micros,
     )
-    return [*_withdrawn(state, item.call_id, now), state.draft(body, now=now)]
 
 
 # reports to the parent run
@@ -438,18 +508,24 @@ def _tell(draft: Draft, run: RunState | None, kind: str, item: ChildItem, *, nam
 
 
 def cancel_children(state: LoopState, ended: Draft) -> Draft:
-    """Return the end of a run, with cancel items for its subagents."""
-    posts = tuple(
-        Post(child.session_id, CANCEL, within_limit(f"{CANCEL}:{child.run_id}"), _wish(child))
+    """Return the end of a run, with cancel items for its subagents; jobs of a completed run go on."""
+    children = [
+        child
         for call in state.session.history.open_calls()
         if (child := state.note(call.call_id).child) is not None and state.note(call.call_id).report is None
-    )
-    ended.posts = (*ended.posts, *posts)
+    ]
+    if not isinstance(ended.body, records.RunCompleted):
+        children += [
+            job.child for job in state.jobs.values() if job.run_id == ended.run_id and job.status is None
+        ]
+    ended.posts = (*ended.posts, *(cancel_post(child, _CANCELLED) for child in children))
     return ended
 
 
-def _wish(child: Child) -> JsonObject:
-    return data_of(CancelItem(run_id=child.run_id, reason=_CANCELLED))
+def cancel_post(child: Child, reason: str) -> Post:
+    """Return the item that cancels the run of a subagent."""
+    body = data_of(CancelItem(run_id=child.run_id, reason=reason))
+    return Post(child.session_id, CANCEL, within_limit(f"{CANCEL}:{child.run_id}"), body)
 
 
 def result_of(

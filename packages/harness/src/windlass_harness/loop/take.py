@@ -11,6 +11,7 @@ from windlass_harness.loop import (
     ends,
     failures,
     hooks,
+    jobs,
     outage,
     people,
     programs,
@@ -40,6 +41,7 @@ from windlass_harness.loop.events import (
     FeedbackGiven,
     HistoryCompacted,
     HooksRan,
+    IsolationEnded,
     LoopEvent,
     MessageItem,
     MessageSent,
@@ -60,14 +62,14 @@ from windlass_harness.loop.events import (
     StartItem,
     StateGiven,
     Stopped,
-    ToolAsked,
+    ToolWaits,
     within_limit,
 )
 from windlass_harness.loop.notes import BATCH, CONTEXT_OVERFLOW, HANDED_OVER, HELD, ProgramNotes
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
-from windlass_harness.views.payloads import CORRECTION, DECISIONS
+from windlass_harness.views.payloads import CORRECTION, DECISIONS, JOB
 from windlass_harness.views.runs import STEER
 from windlass_harness.views.session import SessionStatus
 from windlass_protocol import (
@@ -136,6 +138,9 @@ def _take_steer(state: LoopState, event: MessageSent, now: Moment) -> list[Draft
     if state.run is None or state.is_ending:
         return []
     item = read_body(MessageItem, event.body)
+    if item.delivery == JOB:
+        # The run brings the result of the job before its next model call.
+        return []
     body = item.to_body(delivery=STEER, **state.turn_place)
     if item.sender is None and item.source is not None:
         body = structs.replace(body, sender=item.source.id)
@@ -238,10 +243,12 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [] if state.is_ending else workflows.take_divergence(state, event, now=now, rules=rules)
         case EventSent():
             return workflows.take_event(state, event, now=now, rules=rules)
-        case ToolAsked():
-            return [] if state.is_ending else programs.ask_people(state, event, now=now, rules=rules)
+        case ToolWaits():
+            return [] if state.is_ending else programs.pause_tool(state, event, now=now, rules=rules)
         case SessionClaimed():
             return _take_over(state, event, now)
+        case IsolationEnded():
+            return _end_isolation(state, now)
         case SessionReleased():
             return _hand_over(state, now)
         case ChildSaid():
@@ -294,7 +301,9 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
             return [] if state.is_ending else outage.waiting_for_batch(state, event.reason, now=now)
         case CallReturned():
             call = state.call(event.call_id)
-            return [] if call is None else _take_return(state, call, event, now)
+            if call is None:
+                return jobs.deliver(state, event, now=now)
+            return _take_return(state, call, event, now)
         case CallJudged() | CallRefused() | CallAsks():
             return [] if state.is_ending else _take_decision(state, event, now, rules)
         case ModelFailed():
@@ -314,18 +323,26 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
 
 def _take_over(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     run = state.run
-    if run is None or not _is_interrupted(state, event.epoch):
+    if run is None or not is_interrupted(state, event.epoch):
         return []
     body = records.RecoveryStarted(
         epoch=event.epoch,
         reason=event.reason,
         shared=None if event.is_alone else True,
+        isolated=event.is_isolated or None,
+        survived=[*event.survived] or None,
         run_id=run.run_id,
     )
     return [state.draft(body, now=now)]
 
 
-def _is_interrupted(state: LoopState, epoch: int) -> bool:
+def _end_isolation(state: LoopState, now: Moment) -> list[Draft]:
+    if state.run_notes.isolated_epoch is None:
+        return []
+    return [state.draft(records.RecoveryCompleted(epoch=state.epoch), now=now)]
+
+
+def is_interrupted(state: LoopState, epoch: int) -> bool:
     """Whether an earlier owner left an open effect without a request about it."""
     history = state.session.history
     step = history.unanswered
@@ -522,13 +539,20 @@ _DECISIONS_MAX: Final = 64
 
 def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
     """Return the intent of a call, with the start item of its subagent."""
-    begun = _take_begun(state, call, event, now)
-    if event.delegation is None:
+    begun, delegation = _take_begun(state, call, event, now), event.delegation
+    if delegation is None:
         return [begun]
-    child = subagents.call_subagent(state, call, delegation=event.delegation, now=now, rules=rules)
-    if isinstance(child, Draft):
+    child = subagents.call_subagent(state, call, delegation=delegation, now=now, rules=rules)
+    if not isinstance(child, Draft):
+        return [refuse_call(state, call, now=now, code=child[0], message=child[1])]
+    if not delegation.is_background:
         return [begun, child]
-    return [refuse_call(state, call, now=now, code=child[0], message=child[1])]
+    name, job_id = delegation.name, subagents.next_job_id(state)
+    return [
+        begun,
+        child,
+        jobs.begin_result(state, call, job_id, name=name, is_tool=delegation.is_tool, now=now),
+    ]
 
 
 def _take_begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:

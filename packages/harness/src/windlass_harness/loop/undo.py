@@ -80,32 +80,41 @@ def action(call: UndoneCall, *, undo_name: str, call_id: str | None = None) -> r
 
 def next_step(state: LoopState, *, now: Moment) -> Plan:
     """Return the next step of a run that reverses calls: a call, the last message, or the failure."""
-    run, notes, turn = state.run, state.run_notes, state.session.turn
+    run, notes = state.run, state.run_notes
     assert run is not None
     assert run.undo is not None
-    assert turn is not None
     undo = read_body(Undo, run.undo)
     calls, done = undo.calls, notes.budget.steps_used
     if done >= len(calls) and notes.unreversed:
         return Plan(ends.fail_run(state, failures.not_reversed(notes.unreversed, len(calls)), now=now))
-    index = 0 if turn.step_index is None else turn.step_index + 1
-    step_fields = state.place(index)
-
-    def draft(body: Body) -> Draft:
-        return Draft(body.TYPE, now.at, body, run.run_id, run.agent_id, turn.turn_id, index, 1)
-
-    started = draft(
-        records.StepStarted(prompt_message_count=len(state.session.history.messages), **step_fields)
-    )
     if done >= len(calls):
         text = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {undo.run_id}."
-        stop = FinishReason.STOP
-        message = draft(records.MessageCompleted(message=text, finish_reason=stop, **step_fields))
-        return Plan((started, message, draft(records.StepCompleted(finish_reason=stop, **step_fields))))
-    call = calls[done]
-    request = draft(records.ActionsRequested(actions=[action(call, undo_name=call.undo_name)], **step_fields))
-    called = FinishReason.TOOL_CALLS
-    return Plan((started, request, draft(records.StepCompleted(finish_reason=called, **step_fields))))
+        return plan_step(state, text, now=now)
+    return plan_step(state, action(calls[done], undo_name=calls[done].undo_name), now=now)
+
+
+def plan_step(state: LoopState, answer: records.ToolCallAction | str, *, now: Moment) -> Plan:
+    """Return a step that no model writes: a call, or the last message of the run."""
+    run, turn = state.run, state.session.turn
+    assert run is not None
+    assert turn is not None
+    index = 0 if turn.step_index is None else turn.step_index + 1
+    step_fields = state.place(index)
+    is_last = isinstance(answer, str)
+    reason = FinishReason.STOP if is_last else FinishReason.TOOL_CALLS
+    bodies: tuple[Body, ...] = (
+        records.StepStarted(prompt_message_count=len(state.session.history.messages), **step_fields),
+        records.MessageCompleted(message=answer, finish_reason=reason, **step_fields)
+        if is_last
+        else records.ActionsRequested(actions=[answer], **step_fields),
+        records.StepCompleted(finish_reason=reason, **step_fields),
+    )
+    return Plan(
+        tuple(
+            Draft(body.TYPE, now.at, body, run.run_id, run.agent_id, turn.turn_id, index, 1)
+            for body in bodies
+        )
+    )
 
 
 def advance(state: LoopState, call: Call, note: CallNotes, *, now: Moment) -> list[Draft] | None:

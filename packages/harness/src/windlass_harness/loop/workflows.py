@@ -1,18 +1,22 @@
-"""Workflows: rules that only programs have which are functions of the application.
+"""Functions of the application that wait: workflows, and tools that ask, sleep or wait for an event.
 
-An event that was sent to a run is a record. The oldest call of `wait_for` with its name takes it: at once, or
-when the workflow comes to that call. `undo_calls` reverses the calls of the workflow, newest first, as a run
-that reverses calls does, with the same keys.
+Their waits are calls that the loop settles itself: a time that has come, an event that was sent to the run.
+An event is a record; the oldest call of `wait_for` with its name takes it, at once or when the function comes
+to that call. `undo_calls` reverses the calls of a workflow, newest first, as a run that reverses calls does,
+with the same keys.
 """
 
 from typing import Final
 
+from pydantic import JsonValue
+
 from windlass_harness.loop import ends, failures, people, subagents
-from windlass_harness.loop.events import Draft, EventSent, Moment, ProgramDiverged, join_ids
-from windlass_harness.loop.notes import UNDO_CALLS, WAIT_FOR
+from windlass_harness.loop.events import CallSettlement, Draft, EventSent, Moment, ProgramDiverged, join_ids
+from windlass_harness.loop.notes import SLEEP, UNDO_CALLS, WAIT_FOR
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.undo import UndoneCall, action, key_of, undone_key
+from windlass_harness.times import ceil_ms_of
 from windlass_harness.views.history import Call
 from windlass_protocol import ActionStatus, JsonObject, ToolOutputType
 from windlass_protocol.generated import records
@@ -50,37 +54,44 @@ def take_divergence(state: LoopState, event: ProgramDiverged, *, now: Moment, ru
     return [state.draft(body, now=now), people.request_record(state, [request], now=now)]
 
 
-def settle(state: LoopState, call: Call, *, now: Moment) -> list[Draft] | None:
-    """Return the next records of a call that the loop settles itself; None for other calls."""
-    if call.parent_id is None or call.tool_name not in (WAIT_FOR, UNDO_CALLS):
+def settle(state: LoopState, call: Call, *, now: Moment) -> CallSettlement | None:
+    """Return what becomes of a call that the loop settles itself; None for other calls."""
+    program = None if call.parent_id is None else state.note(call.parent_id).program
+    if program is None or not program.is_of_application:
         return None
-    program = state.note(call.parent_id).program
-    if program is None or not program.is_workflow:
-        return None
-    return (
-        _reverse_calls(state, call, now=now) if call.tool_name == UNDO_CALLS else _receive(state, call, now)
-    )
+    if call.tool_name == UNDO_CALLS and program.is_workflow:
+        return CallSettlement(_reverse_calls(state, call, now=now))
+    return _end_wait(state, call, now=now) if call.tool_name in (SLEEP, WAIT_FOR) else None
 
 
-def _receive(state: LoopState, call: Call, now: Moment) -> list[Draft] | None:
-    """Return the result of a call that waits for an event; None if none was sent that it takes."""
+def _end_wait(state: LoopState, call: Call, *, now: Moment) -> CallSettlement:
+    """Return the result of a call that waits for a time, or for an event; or until when it waits."""
+    event = _next_event(state, call) if call.tool_name == WAIT_FOR else None
+    if event is not None:
+        return CallSettlement([_result(state, call, event, now=now)])
+    until = call.input.get("until") if isinstance(call.input, dict) else None
+    until_ms = None if until is None else ceil_ms_of(str(until))
+    if until_ms is None or now.ms < until_ms:
+        return CallSettlement(wake_at_ms=until_ms)
+    return CallSettlement([_result(state, call, None, now=now)])
+
+
+def _next_event(state: LoopState, call: Call) -> JsonObject | None:
+    """Return the event that a call takes; None if there is none, or if an older call takes it."""
     name = _event_name(call)
     kept_events = state.run_notes.events.get(name)
     if not kept_events:
         return None
     waiting = (inner for inner in state.session.history.open_calls() if inner.tool_name == WAIT_FOR)
     first = next(inner for inner in waiting if _event_name(inner) == name)
-    if first.call_id != call.call_id:
-        return []
-    output: JsonObject = {"name": name, "data": kept_events[0]}
-    return [_result(state, call, output, now=now)]
+    return {"name": name, "data": kept_events[0]} if first.call_id == call.call_id else None
 
 
 def _event_name(call: Call) -> str:
     return str(call.input.get("name")) if isinstance(call.input, dict) else ""
 
 
-def _result(state: LoopState, call: Call, output: JsonObject, *, now: Moment) -> Draft:
+def _result(state: LoopState, call: Call, output: JsonValue, *, now: Moment) -> Draft:
     body = records.ActionResult(
         result=subagents.result_of(state, call, output=output),
         status=ActionStatus.COMPLETED,

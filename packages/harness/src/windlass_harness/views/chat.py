@@ -13,6 +13,7 @@ from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Handlers, Position, fold
 from windlass_harness.views.payloads import (
     CORRECTION,
+    JOB,
     SKIPPED,
     Action,
     action_of_intent,
@@ -100,7 +101,7 @@ class _Draft:
 
     @_ON.on(records.MessageReceived)
     def message_received(self, record: Record, body: records.MessageReceived) -> None:
-        if body.delivery == CORRECTION:
+        if body.delivery in (CORRECTION, JOB):
             return
         self._messages.append(
             ChatMessage(

@@ -7,7 +7,7 @@ only in `input.requested`, and `step.completed` comes after the results of its c
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from windlass_harness.views.payloads import CORRECTIONS, DENIED
+from windlass_harness.views.payloads import DENIED, UNSPOKEN
 from windlass_protocol import (
     ErrorKind,
     InputKind,
@@ -131,7 +131,7 @@ class EveGrammar:
                 yield from self.flush()
                 if data["on"] == "input" and (self.is_turn_open or self._is_answered):
                     yield from self._end_for_people()
-            case _ if kind in EVE_TYPES and data.get("delivery") not in CORRECTIONS:
+            case _ if kind in EVE_TYPES and data.get("delivery") not in UNSPOKEN:
                 if kind != "step.started" or (attempt or 1) == 1:
                     yield from self._take(kind, data)
             case _:

@@ -488,14 +488,11 @@ class _Draft:
         """The first run sets the owner of the session; the newest run sets its agent."""
         self.agent_id = _text(facts, "agentId") or self.agent_id
         self.owner = self.owner or _text(facts, "owner")
-        parent = facts.get("parent")
-        if isinstance(parent, dict):
-            self.parent = self.parent or _text(parent, "sessionId")
-            self.root = self.root or _text(parent, "rootSessionId")
-        origin = facts.get("playground")
-        if isinstance(origin, dict):
-            # A playground run belongs to the session that it was made from, as its predecessor says too.
-            self.parent = self.parent or _text(origin, "sessionId")
+        # A playground run belongs to the session that it was made from, as its predecessor says too.
+        for origin in (facts.get("parent"), facts.get("playground")):
+            if isinstance(origin, dict):
+                self.parent = self.parent or _text(origin, "sessionId")
+                self.root = self.root or _text(origin, "rootSessionId")
 
     def run(self, entry: Entry) -> RunNews:
         """Return the new status of a run."""

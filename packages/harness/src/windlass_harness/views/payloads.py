@@ -38,6 +38,10 @@ LOAD_SKILL: Final = "load_skill"
 CORRECTION: Final = "correction"
 """The delivery of a message that sends an answer back to the model: no person said it."""
 CORRECTIONS: Final = frozenset({CORRECTION, "repair"})
+JOB: Final = "job"
+"""The delivery of a message about a job that has ended."""
+UNSPOKEN: Final = CORRECTIONS | {JOB}
+"""Deliveries of messages that no person said, and that are shown in another way."""
 """All deliveries of such messages. Chats of early journals show a repair, as they did then."""
 DENIED: Final = "Tool execution was denied."
 SKIPPED: Final = ToolOutput.model_construct(

@@ -191,6 +191,8 @@ class RunState:
     """The calling call, if this is the run of a subagent."""
     undo: JsonObject | None = None
     """The calls that the run reverses, as its start lists them."""
+    job: JsonObject | None = None
+    """The one call that the run makes, without a model."""
     playground: PlaygroundOrigin | None = None
     """The step that it runs again, if it is a playground run."""
     package_id: str | None = None
@@ -321,6 +323,7 @@ def _run_of(body: records.RunStarted, record: Record) -> RunState:
         budget=body.budget,
         parent=body.parent,
         undo=body.undo,
+        job=body.job,
         playground=body.playground,
         package_id=body.package_id,
         package_fingerprint=body.package_fingerprint,

@@ -16,8 +16,8 @@ from windlass_harness.record import Record, body_of
 from windlass_harness.views.chat import step_message_id
 from windlass_harness.views.fold import Handlers
 from windlass_harness.views.payloads import (
-    CORRECTIONS,
     SKIPPED,
+    UNSPOKEN,
     Action,
     StepPosition,
     action_name,
@@ -587,7 +587,7 @@ class ChatFold:
 
     @_ON.on(records.MessageReceived)
     def message_received(self, event: Event | Record, body: records.MessageReceived) -> Iterator[Change]:
-        if body.delivery in CORRECTIONS:
+        if body.delivery in UNSPOKEN:
             return
         is_first, self._has_words = not self._has_words, True
         yield MessageReceived(f"{self._run_id}/said/{event.seq}", body.message, is_first)

@@ -408,6 +408,7 @@ def _make_RunStartedData() -> object:
         metadata: Maybe[JsonObject] = None
         retry_of: Maybe[Id] = None
         undo: Maybe[JsonObject] = None
+        job: Maybe[JsonObject] = None
         playground: Maybe[PlaygroundOrigin] = None
         parent: Maybe[ParentRun] = None
 
@@ -651,6 +652,7 @@ def _make_MessageReceivedData() -> object:
         context: Maybe[tuple[Str, ...]] = None
         message_id: Maybe[Id] = None
         delivery: Maybe[Str] = None
+        job: Maybe[Id] = None
         sender: Maybe[Str] = None
 
     return MessageReceivedData
@@ -1348,6 +1350,7 @@ def _make_SubagentCalledData() -> object:
         child_run_id: Maybe[Id] = None
         depth: Maybe[Count] = None
         lent: Maybe[BudgetLimits] = None
+        job: Maybe[Id] = None
 
     return SubagentCalledData
 
@@ -1867,6 +1870,8 @@ def _make_RecoveryStartedData() -> object:
         epoch: Count
         reason: Maybe[Str] = None
         shared: Maybe[Bool] = None
+        isolated: Maybe[Bool] = None
+        survived: Maybe[tuple[Count, ...]] = None
         run_id: Maybe[Id] = None
 
     return RecoveryStartedData

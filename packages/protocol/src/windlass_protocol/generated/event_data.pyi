@@ -347,6 +347,8 @@ class RunStartedData(Open):
     """Failed run of the session that it continues, without a message."""
     undo: Maybe[JsonObject] = None
     """The calls that the run reverses, newest first, and the run that made them."""
+    job: Maybe[JsonObject] = None
+    """The one call that the run makes, without a model: its tool and its input."""
     playground: Maybe[PlaygroundOrigin] = None
     """The step that it runs again, when it is a playground run."""
     parent: Maybe[ParentRun] = None
@@ -529,8 +531,10 @@ class MessageReceivedData(Open):
     """Identifier of the message."""
     delivery: Maybe[Str] = None
     """How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the
-    model.
+    model; job if it is about a job that has ended.
     """
+    job: Maybe[Id] = None
+    """The job that it brings the result of."""
     sender: Maybe[Str] = None
     """Who said it."""
 
@@ -1155,6 +1159,8 @@ class SubagentCalledData(Open):
     """Levels below the root, from 1."""
     lent: Maybe[BudgetLimits] = None
     """Limits of the subagent, as its share of those of the run."""
+    job: Maybe[Id] = None
+    """Name of the job, when the call does not wait for it."""
 
 class SubagentStartedData(Open):
     """A subagent began."""
@@ -1511,6 +1517,10 @@ class RecoveryStartedData(Open):
     """Why."""
     shared: Maybe[Bool] = None
     """Whether other runs were at work when the process ended; absent means no."""
+    isolated: Maybe[Bool] = None
+    """Whether no other run of which processes ended repeatedly is driven beside it; absent means no."""
+    survived: Maybe[tuple[Count, ...]] = None
+    """Ownership numbers of earlier owners that lost the session and went on: their processes did not end."""
     run_id: Maybe[Id] = None
     """The run."""
 

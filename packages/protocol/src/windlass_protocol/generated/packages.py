@@ -129,7 +129,7 @@ def _make_OutputSinkSpec() -> object:
 
 
 def _make_SubagentSpec() -> object:
-    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol._wire import Bool, Closed, Maybe, Str
     from windlass_protocol.generated.common import Id
 
     class SubagentSpec(Closed):
@@ -141,6 +141,7 @@ def _make_SubagentSpec() -> object:
         package_id: Id
         description: Maybe[Str] = None
         fingerprint: Maybe[Str] = None
+        background: Maybe[Bool] = None
 
     return SubagentSpec
 
@@ -277,6 +278,7 @@ def _make_RuntimePackage() -> object:
         skills: Maybe[tuple[Str, ...]] = None
         programs: Maybe[tuple[Literal["code", "workflow"], ...]] = None
         keeps_variables: Maybe[Bool] = None
+        waits_for_jobs: Maybe[Bool] = None
         sandbox: Maybe[SandboxSpec] = None
         resolvers: Maybe[tuple[ResolverSpec, ...]] = None
         volatile: Maybe[PackageVolatile] = None

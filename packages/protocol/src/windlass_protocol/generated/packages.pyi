@@ -97,6 +97,8 @@ class SubagentSpec(Closed):
     """What it is for."""
     fingerprint: Maybe[Str] = None
     """Fingerprint of its package."""
+    background: Maybe[Bool] = None
+    """Whether a call is answered with a job, and the caller goes on."""
 
 class PackageVolatile(Open):
     """Facts that do not count for the fingerprint."""
@@ -188,6 +190,8 @@ class RuntimePackage(Tagged, Closed):
     """
     keeps_variables: Maybe[Bool] = None
     """Whether variables of programs of kind `code` live for the session; for one program when absent."""
+    waits_for_jobs: Maybe[Bool] = None
+    """Whether a run ends only after its jobs."""
     sandbox: Maybe[SandboxSpec] = None
     """Where its commands run; outside of any sandbox when left out."""
     resolvers: Maybe[tuple[ResolverSpec, ...]] = None

@@ -393,6 +393,8 @@ class RunStarted(Body, frozen=True, kw_only=True):
     """Failed run of the session that it continues, without a message."""
     undo: JsonObject | None = None
     """The calls that the run reverses, newest first, and the run that made them."""
+    job: JsonObject | None = None
+    """The one call that the run makes, without a model: its tool and its input."""
     playground: PlaygroundOrigin | None = None
     """The step that it runs again, when it is a playground run."""
     parent: ParentRun | None = None
@@ -616,8 +618,10 @@ class MessageReceived(Body, frozen=True, kw_only=True):
     """Identifier of the message."""
     delivery: str | None = None
     """How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the
-    model.
+    model; job if it is about a job that has ended.
     """
+    job: Id | None = None
+    """The job that it brings the result of."""
     sender: str | None = None
     """Who said it."""
 
@@ -1407,6 +1411,8 @@ class SubagentCalled(Body, frozen=True, kw_only=True):
     """Levels below the root, from 1."""
     lent: BudgetLimits | None = None
     """Limits of the subagent, as its share of those of the run."""
+    job: Id | None = None
+    """Name of the job, when the call does not wait for it."""
 
 
 class SubagentStarted(Body, frozen=True, kw_only=True):
@@ -1903,6 +1909,10 @@ class RecoveryStarted(Body, frozen=True, kw_only=True):
     """Why."""
     shared: bool | None = None
     """Whether other runs were at work when the process ended; absent means no."""
+    isolated: bool | None = None
+    """Whether no other run of which processes ended repeatedly is driven beside it; absent means no."""
+    survived: Sequence[int] | None = None
+    """Ownership numbers of earlier owners that lost the session and went on: their processes did not end."""
     run_id: Id | None = None
     """The run."""
 

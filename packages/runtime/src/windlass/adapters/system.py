@@ -6,9 +6,11 @@ import random
 import secrets
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
+
+from windlass.ports.clock import Clock, TimedStore
 
 _TIME_BYTES: Final = 6
 _RANDOM_BYTES: Final = 16
@@ -27,6 +29,31 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class StoreClock:
+    """A clock that shows the time of a store: all machines that share the store have the same time."""
+
+    def __init__(self, clock: Clock, store: TimedStore) -> None:
+        self._clock = clock
+        self._store = store
+
+    def now(self) -> datetime:
+        """Return the wall-clock time of the store, in UTC."""
+        return self._clock.now() + timedelta(milliseconds=self._store.ahead_ms)
+
+    def monotonic(self) -> float:
+        """Return seconds since an arbitrary moment; never decreases."""
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once that many seconds have passed by the monotonic clock."""
+        await self._clock.sleep(seconds)
+
+
+def clock_of(store: object, clock: Clock) -> Clock:
+    """Return the clock for all who share a store: that of the store, if it has one."""
+    return StoreClock(clock, store) if isinstance(store, TimedStore) else clock
 
 
 def new_id() -> str:

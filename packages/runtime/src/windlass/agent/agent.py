@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from typing import (
@@ -47,7 +48,8 @@ from windlass.limits import (
 )
 from windlass.ports.model import LLMProvider
 from windlass.prices import OwnPrices, PriceValue, check_prices
-from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
+from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, in_background, library_tool
+from windlass.tools.background import job_tools
 from windlass.tools.deps import DepsFactory, DepsT, OutputT, can_provide, name_of
 from windlass.tools.json_schema import schema_problem
 from windlass.tools.schema import PlainSchema, plain_schema
@@ -158,7 +160,9 @@ async def _delegate(message: Message, *, output_schema: dict[str, JsonValue] | N
 
 
 @lru_cache(_KNOWN_MAX)
-def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., object]:
+def subagent_tool(
+    name: str, description: str, *, package_id: str, is_background: bool = False
+) -> Tool[..., object]:
     """Return the tool that stands for a subagent.
 
     The call itself has mode read: the policy decides about each call of the subagent.
@@ -166,7 +170,8 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
     text = description or f"Give work to the agent {name}."
     effect = EffectClass.IDEMPOTENT
     tool = library_tool(_delegate, name=name, description=text, mode=ToolMode.READ, effect=effect)
-    return replace(tool, delegates=package_id)
+    tool = replace(tool, delegates=package_id)
+    return in_background(tool) if is_background else tool
 
 
 Output: TypeAlias = type | Mapping[str, object] | output_types.OutputContract
@@ -256,6 +261,7 @@ class Agent(Generic[DepsT, OutputT]):
     version: str | None = None
     tools: Sequence[Tool[..., object, DepsT] | Dynamic] = field(default_factory=tuple[Dynamic, ...])
     subagents: Sequence[AnyAgent] = ()
+    """Agents that it may call; `Background(agent)` is one that it does not wait for."""
     policy: PolicySet = field(default_factory=PolicySet)
     budget: Budget | None = None
     output: type[OutputT] | Mapping[str, object] | output_types.OutputContract | None = None
@@ -288,6 +294,10 @@ class Agent(Generic[DepsT, OutputT]):
     """
     workflow: bool = False
     """Whether the model may write programs that call subagents, with the tool `run_workflow`."""
+    wait_for_jobs: bool = False
+    """Whether a run ends only after its jobs; the run of a task always does."""
+    is_background: bool = False
+    """Whether an agent that has it as a subagent goes on while it works; `Background` sets it."""
     sandbox: Bubblewrap | NoSandbox | packages.SandboxSpec | None = None
     """Where the commands and files of a session live; a subagent without one shares that of its caller."""
 
@@ -372,10 +382,12 @@ class Agent(Generic[DepsT, OutputT]):
 
     @property
     def offered_tools(self) -> tuple[Tool[..., object], ...]:
-        """The tools for the model: the agent's tools, and `load_skill`."""
+        """The tools for the model: the agent's tools, those for jobs, and `load_skill`."""
         skills = self.loaded_skills
         own_tools = tuple(tool for tool in self.tools if isinstance(tool, Tool))
         tools = cast("tuple[Tool[..., object], ...]", own_tools)
+        if any(part.is_background for part in (*tools, *self.subagents)):
+            tools = (*tools, *job_tools)
         has_skills = len(skills) or any(isinstance(skill, Dynamic) for skill in self.skills)
         return (*tools, skills.tool) if has_skills else tools
 
@@ -638,6 +650,7 @@ class Agent(Generic[DepsT, OutputT]):
         if self.code_mode != "session":
             _check_type(self.code_mode, bool, f'{where}: code_mode is "session" or')
         _check_type(self.workflow, bool, f"{where}: workflow")
+        _check_type(self.wait_for_jobs, bool, f"{where}: wait_for_jobs")
         if self.budget is not None:
             _check_type(self.budget, Budget, f"{where}: budget")
         if self.sandbox is not None:
@@ -659,6 +672,17 @@ class Agent(Generic[DepsT, OutputT]):
                 f"{where}: temperature must be a number from 0 to {TEMPERATURE_MAX:g}, "
                 f"found {self.temperature!r}"
             )
+
+
+def Background(agent: Agent[DepsT, OutputT]) -> Agent[DepsT, OutputT]:  # noqa: N802 - a kind of subagent
+    """Return an agent as a subagent that its caller does not wait for: `subagents=[Background(researcher)]`.
+
+    A call is answered at once with a job, and the caller goes on. The result joins its next model call, or
+    begins a turn of its session.
+    """
+    background = copy(agent)
+    object.__setattr__(background, "is_background", True)
+    return background
 
 
 def check_tool_deps(tool: Tool[..., object], deps: object, *, where: str) -> None:

@@ -91,6 +91,7 @@ def compile_package(agent: AnyAgent) -> RuntimePackage:
         skills=tuple(sorted(agent.skill_refs)) or None,
         programs=agent.programs or None,
         keeps_variables=True if agent.code_mode == "session" else None,
+        waits_for_jobs=agent.wait_for_jobs or None,
         sandbox=agent.sandbox_spec,
         resolvers=tuple(
             sorted((resolver.spec for resolver in agent.resolvers), key=lambda resolver: resolver.name)
@@ -242,6 +243,7 @@ def _subagents(agent: AnyAgent) -> tuple[SubagentSpec, ...] | None:
                 package_id=package.package_id,
                 description=subagent.description or None,
                 fingerprint=fingerprint(package),
+                background=subagent.is_background or None,
             )
         )
     return tuple(specs) or None

@@ -32,6 +32,7 @@ from windlass.limits import (
 from windlass.ports.clock import Clock
 from windlass.ports.interpreter import (
     FIRST_CALL,
+    CallBody,
     CallError,
     CallOutcome,
     CallValue,
@@ -138,6 +139,8 @@ class Programs:
     """See `Program.family`."""
     live: dict[str, LiveProgram] = field(default_factory=dict[str, LiveProgram])
     """Functions of the application that wait in memory, by the key of their call."""
+    turns: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    """Held while such a function runs, by the key of its call."""
     run: RunState | None = None
     """The run that they are of."""
 
@@ -206,50 +209,83 @@ class Programs:
 
     async def _run_live(self, effect: RunProgram, functions: LiveFunctions, binding: Binding) -> LoopEvent:
         """Run a function of the application: in memory where it is, or else again from its start."""
-        run = self.run
-        assert run is not None, "only a run has programs"
         if effect.step_index > 0 and effect.call_id == FIRST_CALL:
             return self._program_failure(effect, _CALLED_ONCE)
         key = effect.idempotency_key
-        live = self.live.pop(key, None)
-        is_new = live is None or live.taken != effect.taken
-        if live is not None and is_new:
-            # Another turn of it was not recorded: it is ahead of its records.
-            live.close()
-        if live is None or is_new:
-            start = ProgramStart(
-                effect.arguments,
-                at=datetime.fromisoformat(effect.started_at),
-                seed=key,
-                run_id=run.run_id,
-                session_id=run.session_id,
-                owner=run.owner,
-                deps=binding.deps,
-                recorded=tuple((name, arguments) for _, name, arguments in effect.calls),
-                mask=partial(_mask, binding.redactor),
-            )
-            live = functions.begin(start)
-        results = effect.results[live.taken :]
-        outcomes = [
-            RecordedOutcome(
-                result.number,
-                await self._outcome(result),
-                datetime.fromisoformat(result.at or effect.started_at),
-            )
-            for result in results
-        ]
-        try:
-            progress = await live.run(outcomes)
+        async with self._turn_of(key):
+            live = self.live.pop(key, None)
+            is_new = live is None or live.taken != effect.taken or functions.is_replayed
+            if live is not None and is_new:
+                # Another turn of it was not recorded: it is ahead of its records.
+                live.close()
+            if live is None or is_new:
+                live = functions.begin(self._start_of(effect, binding))
+            progress = await self._take(live, effect, effect.results[live.taken :])
             if is_new:
                 progress = replace(progress, calls=progress.calls[len(effect.calls) :])
+            if progress.end is None and not functions.is_replayed:
+                self.live[key] = live
+            else:
+                live.close()
+        return await self._event(effect, functions, binding, progress, version=functions.version)
+
+    async def body_of(self, effect: RunProgram, number: int, *, binding: Binding) -> CallBody | None:
+        """Return what performs a call of a function of the application; None if the tool of the call does.
+
+        A function that is not in memory is run again from its start, as far as its records say.
+
+        Raises:
+            Diverged: it went another way.
+        """
+        tool, key = binding.tools.get(effect.tool_name), effect.idempotency_key
+        if tool is None or tool.program is None or not _is_live(tool.program):
+            return None
+        async with self._turn_of(key):
+            live = self.live.get(key)
+            if live is None or live.taken < effect.taken:
+                if live is not None:
+                    live.close()
+                live = tool.program.begin(self._start_of(effect, binding))
+                await self._take(live, effect, effect.results[: effect.taken])
+                self.live[key] = live
+            return live.body_of(number)
+
+    def _turn_of(self, key: str) -> asyncio.Lock:
+        return self.turns.setdefault(key, asyncio.Lock())
+
+    def _start_of(self, effect: RunProgram, binding: Binding) -> ProgramStart:
+        run = self.run
+        assert run is not None, "only a run has programs"
+        return ProgramStart(
+            effect.arguments,
+            at=datetime.fromisoformat(effect.started_at),
+            seed=effect.idempotency_key,
+            run_id=run.run_id,
+            session_id=run.session_id,
+            owner=run.owner,
+            deps=binding.deps,
+            recorded=tuple((name, arguments) for _, name, arguments in effect.calls),
+            mask=partial(_mask, binding.redactor),
+        )
+
+    async def _take(
+        self, live: LiveProgram, effect: RunProgram, results: Sequence[ProgramResult]
+    ) -> Progress:
+        """Give results to a function in memory; it is closed if that fails."""
+        try:
+            return await live.run(
+                [
+                    RecordedOutcome(
+                        result.number,
+                        await self._outcome(result),
+                        datetime.fromisoformat(result.at or effect.started_at),
+                    )
+                    for result in results
+                ]
+            )
         except BaseException:
             live.close()
             raise
-        if progress.end is None and not functions.is_replayed:
-            self.live[key] = live
-        else:
-            live.close()
-        return await self._event(effect, functions, binding, progress, version=functions.version)
 
     async def _go(
         self,

@@ -144,6 +144,8 @@ class Binding:
             compaction = compaction_rule(self.package, window, definitions=definitions)
             made = replace(
                 rules,
+                has_jobs=self.has_jobs,
+                waits_for_jobs=bool(self.package.waits_for_jobs),
                 hook_points=self.hooks.points,
                 sinks=sinks,
                 compaction=compaction,
@@ -222,6 +224,11 @@ class Binding:
     def summary_model_id(self) -> str:
         """The model of summaries, as recorded."""
         return summary_model(self.package)
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether the agent has work in the background."""
+        return any(tool.is_background for tool in self.tools.values())
 
     @property
     def instructions(self) -> str:

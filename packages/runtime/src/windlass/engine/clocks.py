@@ -168,6 +168,10 @@ class Lease:
         self._is_doubted = False
         self._renewed.set()
 
+    def age_ms(self, clock: Clock) -> int:
+        """Return the time since the last heartbeat; 0 if there was none."""
+        return 0 if self._beat_ms is None else max(0, moment(clock).ms - self._beat_ms)
+
     def is_over(self, clock: Clock) -> bool:
         """Whether the lease has expired, so that other owners may have taken sessions."""
         if self._beat_ms is not None and moment(clock).ms - self._beat_ms >= OWNER_LEASE_MS:

@@ -19,7 +19,7 @@ from windlass.engine.writing.masking import MaskedAnswer, SecretInputs
 from windlass.engine.writing.writer import SessionWriter
 from windlass.ports.clock import Clock, Random
 from windlass.ports.feed import EventBus
-from windlass.ports.interpreter import Interpreter, LiveProgram, ProgramFunctions
+from windlass.ports.interpreter import CallBody, Interpreter, LiveProgram, ProgramFunctions
 from windlass.ports.sandbox import FindSandbox, MakeSessionSandbox
 from windlass.ports.store import ContentStore
 from windlass.prices import UnpricedModels
@@ -52,6 +52,14 @@ class ProgramRunner(Protocol):
         """Run a program until it waits for calls or ends; failures of it are part of the event."""
         ...
 
+    async def body_of(self, effect: RunProgram, number: int, *, binding: Binding) -> CallBody | None:
+        """Return what performs a call of a function of the application; None if the tool of the call does.
+
+        Raises:
+            Diverged: the function is run again for it, and went another way.
+        """
+        ...
+
 
 class MakePrograms(Protocol):
     """Makes what runs the programs of a run."""
@@ -64,9 +72,13 @@ class MakePrograms(Protocol):
         owner: str,
         family: str,
         live: dict[str, LiveProgram],
+        turns: dict[str, asyncio.Lock],
         run: RunState | None,
     ) -> ProgramRunner:
-        """Return it; `live` holds the functions of the application that wait in memory, by their calls."""
+        """Return it; `live` holds the functions of the application that wait in memory, by their calls.
+
+        `turns` is held while one of them runs.
+        """
         ...
 
 
@@ -138,6 +150,7 @@ class EffectContext:
         """Decisions that hold for any arguments, by tool, taint and whether a program calls."""
         self._live_programs: dict[str, LiveProgram] = {}
         """Functions of the application that wait for calls, by the key of their call."""
+        self._program_turns: dict[str, asyncio.Lock] = {}
         self._binder = binder
 
     async def binding(self, state: LoopState) -> Binding | None:
@@ -186,6 +199,7 @@ class EffectContext:
             owner=(run and run.owner) or "",
             family=self.session_id if run is None else family_of(run),
             live=self._live_programs,
+            turns=self._program_turns,
             run=run,
         )
 

@@ -1,6 +1,6 @@
 """Port of the catalogue: the row of a session and of a run, and which sessions are due."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from windlass.ports.journal import Standing
@@ -23,6 +23,27 @@ class RunRow:
     """The last record of its session, read together with the row."""
     owner: str | None
     """The owner of its session."""
+
+
+@frozen
+class OpenRuns:
+    """Unfinished runs of one agent that stand alike."""
+
+    agent_id: str
+    fingerprint: str
+    """That of their package: the version of the agent."""
+    status: RunStatus
+    count: int
+    oldest_at: str
+    """When the oldest of them was asked for or began; empty if that is not known."""
+
+
+def count_by_agent(groups: Iterable[OpenRuns]) -> Mapping[str, int]:
+    """Return the number of unfinished runs of each agent."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.agent_id] = counts.get(group.agent_id, 0) + group.count
+    return counts
 
 
 @frozen
@@ -69,8 +90,8 @@ class Catalog(Protocol):
         """
         ...
 
-    async def count_unfinished_runs(self) -> Mapping[str, int]:
-        """Return the number of unfinished runs by agent."""
+    async def open_runs(self) -> tuple[OpenRuns, ...]:
+        """Return the unfinished runs, counted by agent, package and status."""
         ...
 
     async def next_wake_ms(self) -> int | None:

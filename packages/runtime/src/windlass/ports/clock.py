@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 
@@ -37,6 +37,16 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return once that many seconds have passed by the monotonic clock."""
+        ...
+
+
+@runtime_checkable
+class TimedStore(Protocol):
+    """A store with a clock of its own, by which leases and times that are due are judged."""
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far the clock of the store is ahead of that of this machine; 0 if they hardly differ."""
         ...
 
 

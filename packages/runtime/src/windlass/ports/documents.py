@@ -15,7 +15,11 @@ BATCH_ITEM: Final = "batch-item"
 """The kind of the documents of the model calls that runs have in batches."""
 WORKFLOWS: Final = "workflows"
 """The kind of the documents of owners: the versions of the workflows that each has, by its id."""
-OF_RUNS: Final = (RUN_PUSH, BATCH_ITEM)
+SURVIVED: Final = "survived"
+"""The kind of the documents of runs: the epochs of owners that lost the session and went on."""
+RESTORED: Final = "restored"
+"""The kind of the documents of sessions that are held after a restore, by their ids."""
+OF_RUNS: Final = (RUN_PUSH, BATCH_ITEM, SURVIVED)
 """Kinds of documents that belong to a run.
 
 Each has the id of its run as its name, and is deleted in the transaction that deletes the run.

@@ -4,18 +4,17 @@ It is a durable list of items that the owner turns into records. One append cons
 records that it caused, so an item takes effect once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from windlass.errors import Rejected
+from windlass_harness.loop.subagents import STEER as STEER  # posted by the loop as well
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.bodies import Part
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
-STEER: Final = "steer"
-"""The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
 """The kind of an item that requests a compaction."""
 EVENT: Final = "event"
@@ -120,6 +119,15 @@ class InboxNotice:
     """The sessions that it has written to; None if it may be any."""
     has_items: bool
     """Whether there are new inbox items among that."""
+
+
+@runtime_checkable
+class NotifyingStore(Protocol):
+    """A store that tells of most writes of other processes at once."""
+
+    def listen(self, listener: Callable[[InboxNotice], None]) -> Callable[[], None]:
+        """Call a function in this event loop when another process has written; return how to end that."""
+        ...
 
 
 @frozen

@@ -1,6 +1,6 @@
 """The port of interpreters: they run programs of models, which can do nothing but make calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
 from typing import Final, Protocol
@@ -117,6 +117,8 @@ class CallError:
 
 
 CallOutcome = CallValue | CallError
+CallBody = Callable[[], Awaitable[JsonValue]]
+"""Performs a call with what the function that made it holds in memory; its result is that of the call."""
 
 
 @sealed
@@ -166,6 +168,10 @@ class LiveProgram(Protocol):
 
     taken: int
     """Outcomes that it has taken."""
+
+    def body_of(self, number: int) -> CallBody | None:
+        """Return what performs a call of it that has no outcome; None if the tool of the call does."""
+        ...
 
     async def run(self, outcomes: Sequence[RecordedOutcome]) -> Progress:
         """Run it until it waits for a call without an outcome, or ends."""

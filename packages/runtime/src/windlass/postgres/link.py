@@ -8,6 +8,7 @@ In pipeline mode a statement is sent at once and its answer is awaited when it i
 group cost one round trip.
 """
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -23,6 +24,8 @@ from windlass.adapters.journals.rules import corrupt, misconfiguration, rejectio
 from windlass.errors import AgentError
 from windlass.sql.statements import Cursor, Value
 from windlass_protocol.frozen import frozen
+
+_LOG: Final = logging.getLogger("windlass.store")
 
 APPLICATION: Final = "windlass"
 DEFAULTS: Final = {
@@ -53,6 +56,10 @@ Failure = psycopg.Error | ValueError | TypeError | OverflowError
 # A server that waits for the next statement of a pipeline calls the connection active, not idle: it takes no
 # idle_in_transaction_session_timeout. The state changes with each statement. The list is made before the
 # first is ended: the order of conditions is PostgreSQL's own.
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""How long a transaction of a writer may take, if the server has such a limit: PostgreSQL 17 and later."""
+_TRANSACTION_TIMEOUT_VERSION: Final = 170_000
+_TRANSACTION_TIMEOUT: Final = "25P04"
 _END_STANDSTILLS: Final = """WITH standing AS MATERIALIZED (SELECT pid FROM pg_stat_activity
     WHERE datname = current_database() AND usename = session_user AND application_name = ? AND state <> 'idle'
     AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - ? * interval '1 millisecond')
@@ -150,21 +157,16 @@ def parse_address(text: str, *, schema: str) -> PostgresAddress:
 class PostgresLink:
     """A connection, made when it is needed; for one thread at a time."""
 
-    def __init__(self, address: PostgresAddress, *, settings: Mapping[str, str] | None = None) -> None:
-        """Connect to an address; each transaction has these settings."""
+    def __init__(self, address: PostgresAddress, *, is_writer: bool = False) -> None:
+        """Connect to an address; the transactions of a writer hold locks for which others wait."""
         self._address = address
+        self._is_writer = is_writer
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
         self._pipeline: psycopg.Pipeline | None = None
         self._end = ExitStack()
         """Leaves the pipeline mode."""
-        values = {
-            "search_path": address.schema,
-            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-            **(settings or {}),
-            **({"role": address.role} if address.role else {}),
-        }
-        self._set = ", ".join(f"set_config('{name}', ?, true)" for name in values)
-        self._settings = tuple(values.values())
+        self._settings: Mapping[str, str] = {}
+        """The settings of each transaction."""
 
     @property
     def is_broken(self) -> bool:
@@ -180,8 +182,20 @@ class PostgresLink:
             self._address.conninfo, autocommit=True, prepare_threshold=None
         )
         connection.adapters.register_loader("text", _Text)
+        self._settings = self._settings_of(connection.info.server_version)
         self._connection = connection
         self._pipeline = self._end.enter_context(connection.pipeline())
+
+    def _settings_of(self, server_version: int) -> Mapping[str, str]:
+        settings = {
+            "search_path": self._address.schema,
+            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+        }
+        if self._is_writer:
+            settings |= {"application_name": WRITER_NAME, "lock_timeout": str(STANDSTILL_MS)}
+            if server_version >= _TRANSACTION_TIMEOUT_VERSION:
+                settings["transaction_timeout"] = str(TRANSACTION_TIMEOUT_MS)
+        return settings | ({"role": self._address.role} if self._address.role else {})
 
     def begin(self, mode: str = "", *, locks: Sequence[int] = ()) -> Cursor:
         """Begin a transaction; return the cursor of its number, which a reader does not have.
@@ -193,7 +207,8 @@ class PostgresLink:
         for lock in locks:
             self.execute("SELECT pg_advisory_xact_lock(?)", (lock,))
         number = "NULL" if "READ ONLY" in mode else "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
-        return self.execute(f"SELECT {number}, {self._set}", self._settings)
+        settings = ", ".join(f"set_config('{name}', ?, true)" for name in self._settings)
+        return self.execute(f"SELECT {number}, {settings}", tuple(self._settings.values()))
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
         """Send a statement; its errors may be raised by a later one."""
@@ -208,15 +223,20 @@ class PostgresLink:
         # As text, bytes would be twice as long and decoded in Python.
         return cast("Cursor", connection.execute(text, values, binary=True))
 
-    def end_standstills(self) -> int:
-        """End transactions of writers that send nothing; return how many there were.
+    def end_standstills(self) -> None:
+        """Undo the transaction, and end those of writers that send nothing.
 
         A process that is frozen in a transaction keeps its locks, and its machine keeps its connection. What
         it has not committed is undone; it repeats that with another connection if it goes on.
         """
-        count = len(self.execute(_END_STANDSTILLS, (WRITER_NAME, STANDSTILL_MS)).fetchall())
-        self.sync()
-        return count
+        self.rollback()
+        with suppress(*FAILURES):
+            count = len(self.execute(_END_STANDSTILLS, (WRITER_NAME, STANDSTILL_MS)).fetchall())
+            self.sync()
+            if count:
+                _LOG.warning(
+                    "%s: %d transactions of processes that stood still were ended", self._address.name, count
+                )
 
     def check(self) -> None:
         """Wait for the answers of all statements; psycopg.Error if one failed.
@@ -289,6 +309,9 @@ def is_lost(error: Failure | None) -> bool:
     """Return whether an error means that the connection or the server is gone."""
     if isinstance(error, failures.ReadOnlySqlTransaction):
         # A replica, or a server that became one: another connection may reach the one that took over.
+        return True
+    if error is not None and getattr(error, "sqlstate", None) == _TRANSACTION_TIMEOUT:
+        # The server ends the connection with the transaction.
         return True
     if not isinstance(error, psycopg.OperationalError):
         return isinstance(error, psycopg.InterfaceError)

@@ -40,6 +40,11 @@ RECONNECT_FIRST_S: Final = 0.1
 HOLD_S: Final = 2.0
 """How long an owner waits for its lock before it goes on without."""
 
+# The server notices within 11 s that the machine of an owner has lost its power or its network.
+_NOTICE_END: Final = """SELECT set_config('tcp_keepalives_idle', '5', false),
+    set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false),
+    set_config('tcp_user_timeout', '11000', false)"""
+
 Listener = Callable[[InboxNotice], None]
 MailListener = Callable[[str], None]
 
@@ -178,6 +183,8 @@ class Notifier:
             # A pooler answers the connection with a number of its own.
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             is_pooled = row is None or row[0] != connection.info.backend_pid
+            if not is_pooled:
+                connection.execute(_NOTICE_END)
             self._note_held(frozenset(), is_pooled=is_pooled)
             while True:
                 for owner_id in () if is_pooled else tuple(self._owners - self._held):

@@ -6,6 +6,7 @@ such numbers have a horizon: the highest id of a transaction that had taken numb
 Once the oldest running transaction is younger than the horizon, no lower number can appear any more.
 """
 
+import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -179,6 +180,16 @@ NAMED_VERSION: Final = 3
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """Statements from each version to the next, from an empty schema on. Released versions never change."""
 
+MIN_COMPATIBLE: Final = len(MIGRATIONS)
+"""The oldest version whose releases can use these tables.
+
+It is lower than the newest if later migrations only add what older releases do not look at: then these run
+beside newer ones, and may come back. A migration that takes something away raises it to its own version, in a
+release after the one that no longer needs it.
+"""
+COMPATIBLE: Final = ("schema", "min-compatible")
+"""The kind and the name of the document that says so to older releases."""
+_VERSION_FIELD: Final = "version"
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
 _WITH_RUNS: Final = """SELECT session_key, session_id FROM sessions s
     WHERE EXISTS (SELECT 1 FROM runs r WHERE r.session_key = s.session_key)"""
@@ -200,9 +211,10 @@ def prepare(address: PostgresAddress) -> StoreKey:
     def work(link: PostgresLink) -> StoreKey:
         version = _check_whole(read_version(link, address), address)
         if 0 < version < len(MIGRATIONS):
+            first = "" if version >= MIN_COMPATIBLE else "stop all processes that use it, "
             raise misconfiguration(
-                f"{address.name} has schema version {version}, this release needs {len(MIGRATIONS)}: stop "
-                "all processes that use it, copy it with pg_dump, and run windlass migrate"
+                f"{address.name} has schema version {version}, this release needs {len(MIGRATIONS)}: {first}"
+                "copy it with pg_dump, and run windlass migrate"
             )
         _advance(link, address, version)
         _allow(link, address)
@@ -307,12 +319,27 @@ def read_version(link: PostgresLink, address: PostgresAddress) -> int:
         )
     rows = link.execute("SELECT version FROM store").fetchall() if has_store else ()
     version = cast("int", rows[0][0]) if rows else 0
-    if version > len(MIGRATIONS):
+    if version > len(MIGRATIONS) and _min_compatible(link, version) > len(MIGRATIONS):
         raise misconfiguration(
             f"{address.name} has schema version {version}, this release knows up to {len(MIGRATIONS)}: use a "
             "newer release"
         )
     return version
+
+
+def _min_compatible(link: PostgresLink, version: int) -> int:
+    """Return the oldest version whose releases can use tables of a newer one."""
+    rows = link.execute("SELECT body FROM documents WHERE kind = ? AND name = ?", COMPATIBLE).fetchall()
+    return cast("int", json.loads(cast("str", rows[0][0]))[_VERSION_FIELD]) if rows else version
+
+
+def _declare_compatible(link: PostgresLink, key: StoreKey) -> None:
+    columns = (*COMPATIBLE, 1, json.dumps({_VERSION_FIELD: MIN_COMPATIBLE}), None)
+    link.execute("DELETE FROM documents WHERE kind = ? AND name = ?", COMPATIBLE)
+    if len(MIGRATIONS) > MIN_COMPATIBLE:
+        link.execute(
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", (*columns, key.row_seal("documents", columns))
+        )
 
 
 def make_tables(link: PostgresLink, address: PostgresAddress, key: StoreKey, *, version: int) -> None:
@@ -324,6 +351,7 @@ def make_tables(link: PostgresLink, address: PostgresAddress, key: StoreKey, *, 
         for statement in statements:
             link.execute(statement)
     link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), version))
+    _declare_compatible(link, key)
 
 
 def _advance(link: PostgresLink, address: PostgresAddress, version: int) -> None:
@@ -331,7 +359,7 @@ def _advance(link: PostgresLink, address: PostgresAddress, version: int) -> None
     if not version:
         make_tables(link, address, StoreKey(secrets.token_bytes(16)), version=len(MIGRATIONS))
         return
-    if version == len(MIGRATIONS):
+    if version >= len(MIGRATIONS):
         return
     link.execute(UNLIMITED)
     for statements in MIGRATIONS[version:]:
@@ -342,6 +370,7 @@ def _advance(link: PostgresLink, address: PostgresAddress, version: int) -> None
     if version < NAMED_VERSION:
         name_all_asked(link)
     link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+    _declare_compatible(link, _key(link))
 
 
 def _allow(link: PostgresLink, address: PostgresAddress) -> None:

@@ -1,6 +1,7 @@
 """PostgresStore: one schema of a database, shared by many event loops, processes and machines."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,9 @@ from contextlib import suppress
 from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
+from windlass.adapters.journals.codec import check_id, check_number
 from windlass.adapters.journals.rules import CLOSED, unavailable
+from windlass.adapters.system import SystemClock
 from windlass.errors import AgentError
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.inbox import InboxNotice
@@ -18,6 +21,8 @@ from windlass.postgres.link import (
     FAILURES,
     PostgresAddress,
     PostgresLink,
+    can_repeat,
+    is_locked_out,
     is_lost,
     parse_address,
     translate,
@@ -32,23 +37,51 @@ from windlass.sql.integrity import StoreKey
 from windlass.sql.store import SqlStore
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger("windlass.store")
 
 READERS: Final = 4
 """Connections that read."""
+KEEPERS: Final = 2
+"""Connections for leases and permits; the second is made when the first is busy."""
+CLOCKS_DIFFER_MS: Final = 2_000
+"""A smaller difference between the clocks of this machine and the database is ignored: leases have room."""
 WAITING_READS_MAX: Final = 4_096
 
 
 def machine_ms() -> int:
     """Return the time of this machine, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+    return int(SystemClock().now().timestamp() * 1_000)
+
+
+class ServerTime:
+    """How far the clock of the database is ahead of that of this machine."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def read(self, reads: PostgresReads) -> None:
+        """Compare the clocks.
+
+        A machine with a wrong clock would take the sessions of all others, or lose its own to them; timers
+        would end early or late.
+        """
+        before_ms = machine_ms()
+        there_ms, after_ms = reads.now_ms(), machine_ms()
+        if before_ms - CLOCKS_DIFFER_MS <= there_ms <= after_ms + CLOCKS_DIFFER_MS:
+            self.ahead_ms = 0
+            return
+        if not self.ahead_ms:
+            seconds = (before_ms - there_ms) / 1_000
+            _LOG.warning("the clock of this machine is %+.1f s from that of PostgreSQL: set it", seconds)
+        self.ahead_ms = there_ms - (before_ms + after_ms) // 2
 
 
 class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
     """A `Store` and `ContentStore` in PostgreSQL; concurrent writes share transactions.
 
     An acknowledged write survives a crash of the server, if the server has `fsync` and `synchronous_commit`
-    on, as it has by default. Two connections write, four read and one notifies, made when they are first
-    needed.
+    on, as it has by default. Two connections write, four read, two keep leases and permits, and one notifies,
+    made when they are first needed.
     """
 
     def __init__(
@@ -65,6 +98,9 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         self._key = key
         self._writer = PostgresWriter(address, key, owners=self._leases, notifier=self._notifier)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="windlass-postgres-reader")
+        self._keepers = ThreadPoolExecutor(KEEPERS, thread_name_prefix="windlass-postgres-keeper")
+        """Write what waits for no session, and no session for it: leases and permits."""
+        self._time = ServerTime()
         self._local = local()
         self._links: list[PostgresLink] = []
         self._reads_waiting = 0
@@ -91,7 +127,19 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         """
         parsed = parse_address(address, schema=schema)
         key = await asyncio.to_thread(prepare, parsed)
-        return cls(parsed, key, refusals_max=refusals_max)
+        store = cls(parsed, key, refusals_max=refusals_max)
+        try:
+            # The clocks are compared.
+            await store.change_token()
+        except BaseException:
+            await store.aclose()
+            raise
+        return store
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far the clock of the database is ahead of that of this machine; see `TimedStore`."""
+        return self._time.ahead_ms
 
     @property
     def write_problem(self) -> str | None:
@@ -112,18 +160,30 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         )
 
     async def _read(self, look: Callable[[PostgresReads], T]) -> T:
-        return await self._submit(lambda _, reads: look(reads), READ_ONLY)
+        return await self._submit(self._readers, lambda _, reads: look(reads))
 
-    async def _submit(self, look: Callable[[PostgresLink, PostgresReads], T], mode: str) -> T:
+    async def _submit(
+        self, threads: ThreadPoolExecutor, look: Callable[[PostgresLink, PostgresReads], T]
+    ) -> T:
         with self._lock:
             if self._is_closed:
                 raise unavailable(CLOSED)
-            if self._reads_waiting >= WAITING_READS_MAX:
+            is_reading = threads is self._readers
+            # A heartbeat is never refused.
+            if is_reading and self._reads_waiting >= WAITING_READS_MAX:
                 raise unavailable(f"too many reads are waiting: {WAITING_READS_MAX:,}; try again")
             self._reads_waiting += 1
-            reading = self._readers.submit(self._read_now, look, mode)
+            reading = threads.submit(self._read_now, look, is_reading=is_reading)
             reading.add_done_callback(self._end_read)
         return await asyncio.wrap_future(reading)
+
+    async def _keep_leases(self, work: Callable[[PostgresTransaction, PostgresReads], T]) -> T:
+        """Write leases, in a transaction of their own."""
+
+        def perform(link: PostgresLink, reads: PostgresReads) -> T:
+            return work(PostgresTransaction(link, self._key, owners=self._leases), reads)
+
+        return await self._submit(self._keepers, perform)
 
     def _end_read(self, _: object) -> None:
         with self._lock:
@@ -137,24 +197,27 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             pass
         return await self._read(look)
 
-    def _read_now(self, look: Callable[[PostgresLink, PostgresReads], T], mode: str) -> T:
+    def _read_now(self, look: Callable[[PostgresLink, PostgresReads], T], *, is_reading: bool) -> T:
         """Run a function in one transaction; again on another connection if that was lost."""
-        link, reads = self._own()
+        link, reads = self._own(is_reading=is_reading)
         failure: AgentError | None = None
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self._writer.pause(attempt)
             try:
-                link.begin(mode)
+                link.begin(READ_ONLY if is_reading else "")
                 result = look(link, reads)
                 link.commit()
             except AgentError:
                 link.rollback()
                 raise
             except FAILURES as error:
-                link.close()
+                if is_locked_out(error):
+                    link.end_standstills()
+                else:
+                    link.close()
                 failure = translate(error, self.name)
-                if not is_lost(error):
+                if not is_lost(error) and not can_repeat(error):
                     break
             except BaseException:
                 # A defect must not leave the transaction open: it would delay the feed over all sessions.
@@ -166,11 +229,11 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         # Raised outside of the handler, so that the error does not carry values.
         raise failure
 
-    def _own(self) -> tuple[PostgresLink, PostgresReads]:
+    def _own(self, *, is_reading: bool) -> tuple[PostgresLink, PostgresReads]:
         """Return the link of this thread."""
         own: tuple[PostgresLink, PostgresReads] | None = getattr(self._local, "found", None)
         if own is None:
-            link = PostgresLink(self._address)
+            link = PostgresLink(self._address, is_writer=not is_reading)
             own = self._local.found = (link, PostgresReads(link, self._key))
             with self._lock:
                 self._links.append(link)
@@ -181,11 +244,16 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             await asyncio.to_thread(make_table, self._address)
             self._has_permits = True
         # Beside the writers: a row that all processes lock must not wait for the commit of their groups.
-        return await self._submit(lambda link, _: take(link, self._address, ask), "")
+        return await self._submit(self._keepers, lambda link, _: take(link, self._address, ask))
 
     async def change_token(self) -> int:
         """Return a number that changes after every write of any process: poll it to detect writes."""
-        return await self._read(lambda reads: reads.change_token())
+
+        def look(reads: PostgresReads) -> int:
+            self._time.read(reads)
+            return reads.change_token()
+
+        return await self._read(look)
 
     def listen(self, listener: Callable[[InboxNotice], None]) -> Callable[[], None]:
         """Call a function in this event loop when another process has written; return how to end that.
@@ -226,12 +294,23 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         self._leases.note_absent(reads.absent_owners(), time.monotonic())
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
-        before_ms = machine_ms()
-        there_ms = await self._read(lambda reads: reads.now_ms())
-        self._leases.compare_clocks(there_ms, between=(before_ms, machine_ms()))
+        check_id("an owner id", owner_id)
+        check_number("now_ms", now_ms)
         if not self._notifier.holds(owner_id):
+            # A row without a lock is a dead owner.
             await asyncio.to_thread(self._notifier.hold, owner_id)
-        await super().enlist(owner_id, now_ms=now_ms)
+
+        def renew(tx: PostgresTransaction, reads: PostgresReads) -> None:
+            ahead_ms = self._time.ahead_ms
+            self._time.read(reads)
+            # The clock of this machine may have been set since the caller looked at it.
+            tx.renew(owner_id, now_ms + self._time.ahead_ms - ahead_ms)
+
+        # The next sweep buries the dead: a heartbeat is nothing else.
+        await self._keep_leases(renew)
+
+    async def _bury(self, now_ms: int) -> None:
+        await self._keep_leases(lambda tx, _: tx.bury(now_ms))
 
     async def retire(self, owner_id: str) -> None:
         await super().retire(owner_id)
@@ -250,6 +329,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         await self._writer.aclose()
         await asyncio.to_thread(self._notifier.close)
         await asyncio.to_thread(self._readers.shutdown)
+        await asyncio.to_thread(self._keepers.shutdown)
         for link in self._links:
             await asyncio.to_thread(link.close)
 

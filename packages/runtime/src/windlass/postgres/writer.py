@@ -17,8 +17,6 @@ from typing import Final, TypeVar, cast
 from windlass.adapters.journals.rules import CLOSED, ambiguous, store_stopped, unavailable
 from windlass.postgres.link import (
     FAILURES,
-    STANDSTILL_MS,
-    WRITER_NAME,
     Failure,
     PostgresAddress,
     PostgresLink,
@@ -197,8 +195,7 @@ class _Hand:
     ) -> None:
         self._writer = writer
         self._name = address.name
-        settings = {"application_name": WRITER_NAME, "lock_timeout": str(STANDSTILL_MS)}
-        self._link = PostgresLink(address, settings=settings)
+        self._link = PostgresLink(address, is_writer=True)
         self._transaction = PostgresTransaction(self._link, key, owners=owners)
         self._server: Row = ()
         """The timeline, the start and the loss of statistics of the server that the link is connected to."""
@@ -287,13 +284,10 @@ class _Hand:
         if is_lost(error):
             self._link.close()
             return
-        self._link.rollback()
         if is_locked_out(error):
-            with suppress(*FAILURES):
-                if count := self._link.end_standstills():
-                    _LOG.warning(
-                        "%s: %d transactions of processes that stood still were ended", self._name, count
-                    )
+            self._link.end_standstills()
+        else:
+            self._link.rollback()
 
     def _outcome(self, jobs: Sequence[_Job], error: Failure, number: int) -> Failure | None:
         """Ask the server for the outcome of a transaction after the answer to its COMMIT was lost.

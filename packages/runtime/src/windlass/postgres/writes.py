@@ -5,7 +5,6 @@ a session are read and changed under that lock. Of two transactions that make th
 such as a run with the same id, a unique index refuses the second, which is repeated.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, cast
 
@@ -22,14 +21,10 @@ from windlass.sql.jobs import Job
 from windlass.sql.listing import IndexWrites
 from windlass_harness.views.listing import words_in
 
-_LOG: Final = logging.getLogger("windlass.store")
-
 ABSENT_S: Final = 1.5
 """How long an owner must be seen without its lock; a living one connects again within a tenth of that."""
 LOOKS_APART_S: Final = 5.0
 """Looks further apart than this do not count together: the database may have been away."""
-CLOCKS_DIFFER_MS: Final = 2_000
-"""A smaller difference between the clocks of this machine and the database is ignored: leases have room."""
 SEARCH_VERSION: Final = 1
 """Increased whenever the words of a record change."""
 WORDS_ROWS_MAX: Final = 256
@@ -47,6 +42,9 @@ _TAKE: Final = """SELECT setval('positions', p.last_value + ?), setval('item_num
     FROM positions p, item_numbers i, horizons h"""
 _FORGET_REFUSED: Final = """DELETE FROM refused WHERE session_key = ?1
     OR run_id IN (SELECT run_id FROM runs WHERE session_key = ?1)"""
+_FREE_UNLOCKED: Final = """UPDATE sessions SET owner_id = NULL WHERE session_key IN
+    (SELECT session_key FROM sessions WHERE owner_id = ? FOR UPDATE SKIP LOCKED)"""
+_OWNS: Final = "SELECT 1 FROM sessions WHERE owner_id = ? LIMIT 1"
 _IS_PRESENT: Final = "SELECT 1 FROM documents WHERE kind = ? AND name = ?"
 _LEAVE: Final = "DELETE FROM documents WHERE kind = ? AND name = ?"
 _FORGET_ABSENT: Final = """DELETE FROM documents d WHERE kind = ?
@@ -79,8 +77,6 @@ class LeaseOwners:
         self._notifier = notifier
         self._absent: dict[str, tuple[float, float]] = {}
         """Owners without their locks, with the times of the first and the last look that found it so."""
-        self.ahead_ms = 0
-        """How far the clock of the database is ahead of that of this machine."""
         self.held: set[str] = set()
         """The owners that were enlisted here."""
 
@@ -93,7 +89,7 @@ class LeaseOwners:
         first_s, last_s = self._absent.get(owner_id, (0.0, 0.0))
         if last_s - first_s >= ABSENT_S and owner_id not in self.held:
             return True
-        return not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms + self.ahead_ms)
+        return not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
 
     def note_absent(self, absent: frozenset[str], now_s: float) -> None:
         """Note which owners have no lock now; a look long after the last one begins anew."""
@@ -103,20 +99,6 @@ class LeaseOwners:
     def is_present(self, owner_id: str) -> bool:
         """Return whether the database holds a lock for the process of an owner that was enlisted here."""
         return self._notifier is not None and self._notifier.holds(owner_id)
-
-    def compare_clocks(self, there_ms: int, *, between: tuple[int, int]) -> None:
-        """Note the time of the database, which was asked for between two times of this machine.
-
-        A machine with a wrong clock would take the sessions of all others, or lose its own to them.
-        """
-        before_ms, after_ms = between
-        if before_ms - CLOCKS_DIFFER_MS <= there_ms <= after_ms + CLOCKS_DIFFER_MS:
-            self.ahead_ms = 0
-            return
-        if not self.ahead_ms:
-            seconds = (before_ms - there_ms) / 1_000
-            _LOG.warning("the clock of this machine is %+.1f s from that of PostgreSQL: set it", seconds)
-        self.ahead_ms = there_ms - (before_ms + after_ms) // 2
 
 
 class _IndexWrites(IndexWrites):
@@ -189,9 +171,9 @@ class PostgresTransaction(ArchiveTransaction):
         # The numbers of the whole group are given; a later call takes only its own.
         self._wanted = (0, 0)
 
-    def enlist(self, owner_id: str, now_ms: int) -> tuple[str, ...]:
-        """Insert or renew an owner, and retire the dead ones; note whether it has a lock for its process."""
-        dead = super().enlist(owner_id, now_ms)
+    def renew(self, owner_id: str, now_ms: int) -> None:
+        """Insert or renew an owner; note whether it has a lock for its process."""
+        super().renew(owner_id, now_ms)
         is_noted = self._link.execute(_IS_PRESENT, (PRESENCE, owner_id)).fetchone() is not None
         is_present = self._leases.is_present(owner_id)
         if is_present and not is_noted:
@@ -200,15 +182,16 @@ class PostgresTransaction(ArchiveTransaction):
             self.put_document(Document(PRESENCE, owner_id, revision=1, body={}), "{}")
         elif is_noted and not is_present:
             self._link.execute(_LEAVE, (PRESENCE, owner_id))
-        return dead
 
     def retire(self, owner_id: str) -> None:
         """Delete an owner and release its sessions."""
         super().retire(owner_id)
         self._link.execute(_LEAVE, (PRESENCE, owner_id))
 
-    def _beat_ms(self, now_ms: int) -> int:
-        return now_ms + self._leases.ahead_ms
+    def _release(self, owner_id: str) -> bool:
+        # The owner may be frozen in a transaction that has locked sessions: it stays until that has ended.
+        self._link.execute(_FREE_UNLOCKED, (owner_id,))
+        return self._link.execute(_OWNS, (owner_id,)).fetchone() is None
 
     def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""

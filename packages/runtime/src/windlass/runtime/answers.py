@@ -188,6 +188,8 @@ class Answers:
             agent = registered.agent
             is_known = agent is None or agent.resolvers or name in agent.call_names
             if not is_known and makes_call(request, response):
+                if await self._core.is_driven_elsewhere(asking.run_id):
+                    continue
                 raise removed_tool(name, asking.session_id, request.request_id, agent_id=asking.agent_id)
             tool = registered.tools.get(name)
             if tool is not None and changed is not None and not has_mask(changed):

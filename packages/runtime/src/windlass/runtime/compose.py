@@ -192,7 +192,8 @@ class AgentRuntime:
             four_eyes: whether the people who started a run or sent it messages may not approve its calls;
                 default: False.
             hooks: functions for hooks that packages name; agents bring their own.
-            package_change: continue (the default), move or refuse runs of an agent that has changed.
+            package_change: continue (the default), move or refuse runs of an agent that has changed, or let
+                them wait for a process that has the agent as it was.
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
             provider_limits: how many model calls are sent at once and each minute, by provider; on
                 PostgreSQL by all processes of the database together.
@@ -202,6 +203,8 @@ class AgentRuntime:
             wakes: what has sessions driven, such as temporal://host:port/namespace; default: the processes
                 that have the store open.
             is_driving: whether this process drives sessions; default: True.
+            sessions_max: how many sessions this process drives at once, further starts wait; a number, or
+                `SessionSlots` that runtimes share; default: 10,000.
             drain_s: how long tool calls under way may take to end when the runtime is closed; default: 2.
             retention_days: after how many days ended sessions are deleted; default: never.
             rules: the limits of the loop.

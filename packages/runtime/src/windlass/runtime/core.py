@@ -27,6 +27,7 @@ from windlass.runtime import rooms
 from windlass.runtime.answers import Answers
 from windlass.runtime.approvals import ApprovalDesk
 from windlass.runtime.handle import RunHandle
+from windlass.runtime.registry import PackageChange
 from windlass.runtime.runs import TERMINAL, Runs
 from windlass.runtime.starts.binding import RuntimeBinder
 from windlass.runtime.starts.executors import find_provider, sandbox_of
@@ -241,6 +242,7 @@ class Core:
                 find_provider=partial(find_provider, ports),
             ),
         )
+        binder = RuntimeBinder(ports)
         return Engine(
             Ports(
                 store,
@@ -248,13 +250,16 @@ class Core:
                 shared,
                 scribe=ports.scribe,
                 clock=machine.clock,
-                binder=RuntimeBinder(ports),
+                binder=binder,
                 agents=lambda: self.agents,
-                workflow_versions=lambda: ports.registry.workflow_versions,
+                versions=lambda: ports.registry.versions,
+                version_of=binder.version_of,
+                waits_for_version=ports.package_change is PackageChange.WAIT,
                 rules=ports.loop_rules,
                 owner_id=machine.new_id(),
                 wakes=LocalWakes() if ports.wakes is None else ports.wakes,
                 is_driving=ports.is_driving,
+                slots=ports.sessions_max,
                 drain_s=ports.drain_s,
                 event_hooks=ports.registry.event_hooks,
                 on_parked=self._on_parked,
@@ -263,6 +268,13 @@ class Core:
         )
 
     # sessions under way
+
+    async def is_driven_elsewhere(self, run_id: str | None) -> bool:
+        """Whether a run is left to processes that have the version of its agent, which this one has not."""
+        if run_id is None or self._engine is None:
+            return False
+        row = await self.runs.row(run_id)
+        return await self._engine.refusal_of(row.agent_id, row.fingerprint) is not None
 
     async def mask(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
@@ -292,6 +304,11 @@ class Core:
                 row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self.mask(facts)
             )
         await self.rouse(row.session_id)
+
+    @property
+    def lease_age_s(self) -> float:
+        """How long ago the lease of this process was renewed, in seconds; 0 if it drives nothing."""
+        return 0.0 if self._engine is None else self._engine.lease_age_s
 
     def now_ms(self) -> int:
         """Return the time, in milliseconds since 1970."""

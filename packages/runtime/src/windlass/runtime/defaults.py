@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.loop_watch import RuntimeWatch
-from windlass.adapters.system import SystemClock, chance, new_id
+from windlass.adapters.system import SystemClock, chance, clock_of, new_id
 from windlass.agent.agent import Agent, AnyAgent
 from windlass.agent.policy import allow_start
 from windlass.feed import Feed
@@ -71,12 +71,13 @@ def part_options(store: rooms.WholeStore, agents: Iterable[AnyAgent], options: R
         Rejected: an agent cannot be used.
     """
     machine = options.get("machine")
-    clock = machine.clock if isinstance(machine, Machine) else SystemClock()
+    clock = clock_of(store, machine.clock if isinstance(machine, Machine) else SystemClock())
     agent_list = check_items(agents, Agent, what="agents", words="agents")
     settings: PartOptions = {
         "start_policy": allow_start,
         "is_attended": True,
         **options,
+        "clock": clock,
         "journal": store,
         "content": store,
         "event_bus": Feed(store, clock),

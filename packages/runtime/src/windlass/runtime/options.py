@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from windlass.agent.agent import AnyAgent, BatchChoice, Output
 from windlass.agent.hooks import Hook
+from windlass.engine.driving.slots import SessionSlots
 from windlass.engine.spending.provider_limits import ProviderLimits
 from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.ports.clock import Clock, IdFactory, Random
@@ -75,7 +76,10 @@ class RuntimeOptions(TypedDict, total=False):
     hooks: Iterable[Hook]
     """Functions for hooks that packages name; agents bring their own."""
     package_change: PackageChange | PackageChangeValue
-    """Continue (when left out), move or refuse runs of an agent that has changed since they began."""
+    """Continue (when left out), move or refuse runs of an agent that has changed since they began.
+
+    `wait` lets them wait for a process that has the agent as it was.
+    """
     retry_for_ms: int
     """How long model calls are retried while the provider is away, an hour when left out; 0 makes a few
     attempts. An agent may set its own."""
@@ -92,6 +96,11 @@ class RuntimeOptions(TypedDict, total=False):
     """
     is_driving: bool
     """Whether this process drives sessions, True when left out; if not, other processes must."""
+    sessions_max: int | SessionSlots
+    """How many sessions this process drives at once, 10,000 when left out; runtimes may share `SessionSlots`.
+
+    Further starts wait, here or for another process. A run that is under way goes on in any case.
+    """
     drain_s: float
     """How long tool calls under way may take to end when the runtime is closed, 2 seconds when left out.
 

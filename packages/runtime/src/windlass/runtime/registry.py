@@ -10,8 +10,15 @@ from typing import Annotated, Final, Literal, cast, get_origin, get_type_hints
 from windlass.agent.agent import WORKFLOW_ROUTE, AnyAgent
 from windlass.agent.dynamic import Placed
 from windlass.agent.hooks import EventHook, Hook
-from windlass.agent.package import check_package, compile_package, fingerprint, package_json
+from windlass.agent.package import (
+    check_package,
+    compile_package,
+    fingerprint,
+    package_json,
+    with_batch,
+)
 from windlass.agent.policy import RulesPolicy
+from windlass.engine.driving.slots import SessionSlots
 from windlass.engine.spending.provider_limits import ProviderLimits
 from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.engine.writing.writer import Scribe
@@ -101,14 +108,23 @@ def register_package(package: RuntimePackage) -> Registered:
     return Registered(checked, fingerprint(checked), package_json(checked))
 
 
+def version_of(package: RuntimePackage) -> str:
+    """Return the version that runs of a package are of.
+
+    It is that of its workflow, or the fingerprint of all that a start cannot choose.
+    """
+    if package.provider_route.route_id == WORKFLOW_ROUTE:
+        return package.provider_route.model_id
+    return fingerprint(with_batch(package, None).model_copy(update={"output_contracts": None}))
+
+
 class Registry:
     """Packages by their ids, and agents by theirs; an agent has one package."""
 
     def __init__(self, agents: Iterable[AnyAgent] = ()) -> None:
         self._packages: dict[str, Registered] = {}
         self._agents: dict[str, Registered] = {}
-        self.workflow_versions: dict[str, str] = {}
-        """The version of each workflow that has a package, as the model id of its runs."""
+        self._versions: dict[str, str] | None = None
         self._implied: set[str] = set()
         """Agents that are registered as subagents of others."""
         for agent in agents:
@@ -167,11 +183,9 @@ class Registry:
             if old is not None:
                 self._packages.pop(old.package.package_id, None)
                 self._agents.pop(old.package.agent.agent_id, None)
-                self.workflow_versions.pop(old.package.agent.agent_id, None)
         self._packages[package.package_id] = registered
         self._agents[package.agent.agent_id] = registered
-        if package.provider_route.route_id == WORKFLOW_ROUTE:
-            self.workflow_versions[package.agent.agent_id] = package.provider_route.model_id
+        self._versions = None
 
     def remove(self, agent_id: str) -> None:
         """Remove an agent and its package; an unknown agent is ignored.
@@ -179,7 +193,7 @@ class Registry:
         Its current runs wait until it is added again.
         """
         registered = self._agents.pop(agent_id, None)
-        self.workflow_versions.pop(agent_id, None)
+        self._versions = None
         if registered is not None:
             self._packages.pop(registered.package.package_id, None)
             self._implied.discard(agent_id)
@@ -194,6 +208,15 @@ class Registry:
     def package(self, package_id: str) -> Registered | None:
         """Return a package by its id."""
         return self._packages.get(package_id)
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """The version of each agent that has a package."""
+        if self._versions is None:
+            self._versions = {
+                agent_id: version_of(registered.package) for agent_id, registered in self._agents.items()
+            }
+        return self._versions
 
     @property
     def agent_ids(self) -> Collection[str]:
@@ -335,9 +358,11 @@ class PackageChange(StrEnum):
     """It continues with the current package; a `session.moved` record says so."""
     REFUSE = "refuse"
     """It fails, and the error names what changed."""
+    WAIT = "wait"
+    """It waits for a process that has the agent as it was."""
 
 
-PackageChangeValue = Literal["continue", "move", "refuse"]
+PackageChangeValue = Literal["continue", "move", "refuse", "wait"]
 
 
 @sealed
@@ -356,6 +381,10 @@ def _package_change(value: object) -> PackageChange:
     if value not in choices:
         raise bad_setup(f"package_change must be one of {', '.join(choices)}; found {value!r}")
     return PackageChange(value)
+
+
+def _slots(value: object) -> SessionSlots:
+    return value if isinstance(value, SessionSlots) else SessionSlots(cast("int", value))
 
 
 def _tool_policy(value: object) -> object:
@@ -510,6 +539,8 @@ class RuntimePorts:
     """Has sessions driven; None for this process and those that sweep the same store."""
     is_driving: Annotated[bool, partial(check_flag, what="is_driving")] = True
     """Whether this process drives sessions; if not, others do."""
+    sessions_max: Annotated[SessionSlots, _slots] = field(default_factory=SessionSlots)
+    """How many sessions this process drives at once."""
     drain_s: Annotated[float, partial(check_period_s, what="drain_s", most=DRAIN_S_MAX)] = DRAIN_S
     """How long tool calls under way may take to end when the runtime is closed."""
     retention_days: Annotated[

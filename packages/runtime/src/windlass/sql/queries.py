@@ -1,7 +1,7 @@
 """Queries of a store; each reads one consistent state of the database."""
 
 import json
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar, Final, cast
@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from windlass.adapters.journals.codec import content_hash, measure_unpacked
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejection
 from windlass.ports.archive import KeptItem, StoredAppend
-from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.catalog import OpenRuns, RunRow, SessionRow
 from windlass.ports.documents import Document
 from windlass.ports.inbox import Arrivals, InboxItem
 from windlass.ports.listing import (
@@ -729,9 +729,13 @@ _WOKEN = f"""SELECT session_id FROM sessions s
     WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ?3 AND owner_id IS NULL
     AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
 _CALLED = f"""SELECT min(s.session_id) FROM items i JOIN sessions s USING (session_key)
-    WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
+    WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND i.kind != 'start'
     AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
-_UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
+_STARTED = f"""SELECT min(s.session_id) FROM items i JOIN sessions s USING (session_key)
+    WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND i.kind = 'start' AND s.standing != 'waiting'
+    AND {_IS_OURS} GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
+_OPEN_RUNS = f"""SELECT agent_id, fingerprint, status, count(*), min(at) FROM runs WHERE {OPEN_RUN}
+    GROUP BY agent_id, fingerprint, status ORDER BY agent_id, fingerprint, status"""
 _NEXT_DOCUMENT = "SELECT min(due_at_ms) FROM documents WHERE kind = ? AND due_at_ms IS NOT NULL"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
 OWNERS = "SELECT owner_id, beat_at_ms FROM leases"
@@ -780,7 +784,8 @@ class Reads:
         self.index = IndexReads(connection, key, dialect)
         self.counts = CountReads(connection, dialect)
         self._milestones = _MILESTONES.format(dialect.by_milestones)
-        self._due = tuple(sql.format(dialect.values) for sql in (_RUNNING, _WOKEN, _CALLED))
+        # What is under way has its own turns: no queue of starts delays it.
+        self._due = tuple(sql.format(dialect.values) for sql in (_RUNNING, _WOKEN, _CALLED, _STARTED))
 
     def last_position(self) -> int:
         """Return the position of the newest record."""
@@ -935,14 +940,20 @@ class Reads:
             queues = [
                 [cast("str", name) for (name,) in self._connection.execute(sql, parameters)]
                 for sql, parameters in zip(
-                    self._due, ((ours, limit), (ours, limit, now_ms), (ours, limit)), strict=True
+                    self._due,
+                    ((ours, limit), (ours, limit, now_ms), (ours, limit), (ours, limit)),
+                    strict=True,
                 )
             ]
         return in_turns(queues, limit)
 
-    def count_unfinished_runs(self) -> Mapping[str, int]:
-        """Return the number of unfinished runs per agent."""
-        return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
+    def open_runs(self) -> tuple[OpenRuns, ...]:
+        """Return the unfinished runs, counted."""
+        rows = cast("Iterable[tuple[str, str, str, int, str]]", self._connection.execute(_OPEN_RUNS))
+        return tuple(
+            OpenRuns(agent_id, fingerprint, RunStatus(status), count, at)
+            for agent_id, fingerprint, status, count, at in rows
+        )
 
     def documents(self, where: str, parameters: Sequence[Value]) -> tuple[Document, ...]:
         """Return the documents of a condition."""

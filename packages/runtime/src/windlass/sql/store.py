@@ -1,7 +1,7 @@
 """The ports of a store over the transactions and reads of a database."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -17,7 +17,7 @@ from windlass.adapters.journals.codec import (
 from windlass.adapters.journals.rules import document_json
 from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
-from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.catalog import OpenRuns, RunRow, SessionRow
 from windlass.ports.documents import Document
 from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
 from windlass.ports.journal import Appended, Batch, Claim
@@ -175,11 +175,15 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         session_ids = await self._read(look)
         if session_ids is not None:
             return session_ids
-        self._remove_locks(await self._write(lambda tx: tx.bury(now_ms)))
+        await self._bury(now_ms)
         return await self._read(lambda reads: reads.due(now_ms, limit, agents=agents))
 
-    async def count_unfinished_runs(self) -> Mapping[str, int]:
-        return await self._read(lambda reads: reads.count_unfinished_runs())
+    async def _bury(self, now_ms: int) -> None:
+        """Delete the dead owners and release their sessions."""
+        self._remove_locks(await self._write(lambda tx: tx.bury(now_ms)))
+
+    async def open_runs(self) -> tuple[OpenRuns, ...]:
+        return await self._read(lambda reads: reads.open_runs())
 
     async def next_wake_ms(self) -> int | None:
         return await self._read_row(lambda reads: reads.next_wake_ms())

@@ -121,10 +121,6 @@ class Transaction:
         """Return the first of as many new item numbers."""
         raise NotImplementedError
 
-    def _beat_ms(self, now_ms: int) -> int:
-        """Return the time of a heartbeat by the clock that leases are judged by."""
-        return now_ms
-
     def _save_end_at_commit(self) -> None:
         """A session loses its owner."""
 
@@ -311,9 +307,13 @@ class Transaction:
 
         The lock of the owner is taken first, since a row without a lock is a dead owner.
         """
-        self._owners.hold(owner_id)
-        self._connection.execute(_ENLIST, (owner_id, self._beat_ms(now_ms)))
+        self.renew(owner_id, now_ms)
         return self.bury(now_ms)
+
+    def renew(self, owner_id: str, now_ms: int) -> None:
+        """Insert or renew an owner."""
+        self._owners.hold(owner_id)
+        self._connection.execute(_ENLIST, (owner_id, now_ms))
 
     def retire(self, owner_id: str) -> None:
         """Delete an owner and release its sessions; its lock is released afterwards."""
@@ -324,16 +324,30 @@ class Transaction:
         self._enlisted.discard(owner_id)
 
     def bury(self, now_ms: int) -> tuple[str, ...]:
-        """Delete the dead owners and release their sessions; return their ids."""
-        rows = cast("list[tuple[str, int]]", self._connection.execute(f"{OWNERS}{self.LOCK_FREE}").fetchall())
-        dead = tuple(
-            owner_id
-            for owner_id, beat_at_ms in rows
-            if self._owners.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
-        )
-        for owner_id in dead:
-            self.retire(owner_id)
-        return dead
+        """Delete the dead owners and release their sessions; return their ids.
+
+        Nothing is waited for: an owner whose row is locked is buried later.
+        """
+        rows = cast("list[tuple[str, int]]", self._connection.execute(OWNERS).fetchall())
+        dead = [owner_id for owner_id, beat_at_ms in rows if self._is_dead(owner_id, beat_at_ms, now_ms)]
+        return tuple(owner_id for owner_id in dead if self._bury_owner(owner_id, now_ms))
+
+    def _bury_owner(self, owner_id: str, now_ms: int) -> bool:
+        """Release the sessions of an owner that is still dead, and delete it; return whether it is gone."""
+        row = self._connection.execute(f"{_BEAT}{self.LOCK_FREE}", (owner_id,)).fetchone()
+        if row is None or not self._is_dead(owner_id, cast("int", row[0]), now_ms):
+            return False
+        if not self._release(owner_id):
+            return False
+        self.retire(owner_id)
+        return True
+
+    def _release(self, owner_id: str) -> bool:
+        """Release the sessions of a dead owner that can be had at once; return whether none is left."""
+        return True
+
+    def _is_dead(self, owner_id: str, beat_at_ms: int, now_ms: int) -> bool:
+        return self._owners.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
 
     def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
         """Store bytes by hash, for a session, or permanently if there is none."""
@@ -412,9 +426,7 @@ class Transaction:
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Return whether an owner has a valid lease and a living process."""
         row = self._connection.execute(_BEAT, (owner_id,)).fetchone()
-        if row is None:
-            return False
-        return not self._owners.is_dead(owner_id, beat_at_ms=cast("int", row[0]), now_ms=now_ms)
+        return row is not None and not self._is_dead(owner_id, cast("int", row[0]), now_ms)
 
     def _is_deleted(self, session_key: int) -> bool:
         return is_deleted(self._connection, session_key)

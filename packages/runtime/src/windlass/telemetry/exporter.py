@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from windlass.adapters.loop_watch import loop_stalls
 from windlass.errors import AgentError, Conflict, install_hint
+from windlass.ports.catalog import count_by_agent
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.documents import Document
 from windlass.ports.store import Store
@@ -275,7 +276,7 @@ class TelemetryExport:
         now_s = parts.clock.monotonic()
         if is_asked or now_s - self._metrics_at >= parts.metrics_s:
             self._metrics_at = now_s
-            unfinished = await parts.store.count_unfinished_runs()
+            unfinished = count_by_agent(await parts.store.open_runs())
             await in_own_thread(partial(parts.sink.send_metrics, unfinished, self._dropped, loop_stalls()))
         return None
 

@@ -4,14 +4,14 @@ import os
 import signal
 from asyncio import get_running_loop
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from threading import Lock
 from typing import Final, Literal, Protocol, TypeVar
 
 from windlass.engine.driving.engine import SharedStore
 from windlass.errors import Ambiguous, Unavailable
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
-from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.catalog import OpenRuns, RunRow, SessionRow
 from windlass.ports.clock import Clock, Random
 from windlass.ports.documents import Document
 from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
@@ -125,8 +125,8 @@ class WrappedStore:
     ) -> tuple[str, ...]:
         return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit, agents=agents))
 
-    async def count_unfinished_runs(self) -> Mapping[str, int]:
-        return await self._pass("count_unfinished_runs", self.inner.count_unfinished_runs)
+    async def open_runs(self) -> tuple[OpenRuns, ...]:
+        return await self._pass("open_runs", self.inner.open_runs)
 
     async def put_document(self, document: Document) -> None:
         await self._pass("put_document", lambda: self.inner.put_document(document))

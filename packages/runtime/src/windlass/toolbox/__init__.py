@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from windlass.toolbox.todo import todo_reminder as todo_reminder
     from windlass.toolbox.todo import todo_tool as todo_tool
     from windlass.toolbox.workspace import Workspace as Workspace
+    from windlass.tools.background import wake_me_tool as wake_me_tool
 
 _HOMES = {
     "windlass.toolbox.fetch": ("web_fetch_tool",),
@@ -21,6 +22,7 @@ _HOMES = {
         "todo_tool",
     ),
     "windlass.toolbox.workspace": ("Workspace",),
+    "windlass.tools.background": ("wake_me_tool",),
 }
 
 __getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import (
     TYPE_CHECKING,
@@ -160,6 +159,8 @@ class ToolOptions(TypedDict, total=False):
     failure; 0 when left out. A tool with the effect once has none."""
     concurrency: int
     """Calls that may run at the same time; unlimited when left out."""
+    background: bool
+    """Whether a call is answered at once with a job, and the model goes on; its result follows."""
     router: "ToolRouter"
     """The router to register the tool with, for a program with a loop of its own."""
 
@@ -223,10 +224,10 @@ class Tool(Generic[P, R, ToolDepsT]):
     """Returns the key of a call: an approval for the session covers the calls with the same key."""
     undo: "Tool[..., object] | None" = None
     """The tool that reverses a call."""
-    due: Callable[[JsonObject], datetime] | None = None
-    """Returns when a call begins; it waits as a row in the store until then."""
     is_undo: bool = False
     """Whether it reverses calls of another tool; a model cannot call it."""
+    is_background: bool = False
+    """Whether a call of a model is answered with a job."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, without validation, records or approval; a workflow calls by its context."""
@@ -293,7 +294,7 @@ class Tool(Generic[P, R, ToolDepsT]):
     @cached_property
     def definition(self) -> JsonObject:
         """The definition of the tool for a model; do not change it."""
-        return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        return _definition(self.name, self.description, self.input_schema)
 
     @cached_property
     def spec(self) -> "wire.ToolSpec":
@@ -303,6 +304,8 @@ class Tool(Generic[P, R, ToolDepsT]):
             metadata["isQuestion"] = True
         if self.delegates is not None:
             metadata["delegates"] = True
+        if self.is_background:
+            metadata["background"] = True
         if self.use != "code":
             metadata["use"] = self.use
         if self.undo is not None:
@@ -388,7 +391,11 @@ if TYPE_CHECKING:
 
 def definition_of(spec: "wire.ToolSpec") -> JsonObject:
     """Return the definition of a tool of a package for a model."""
-    return {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
+    return _definition(spec.name, spec.description or "", spec.input_schema)
+
+
+def _definition(name: str, description: str, input_schema: JsonObject) -> JsonObject:
+    return {"name": name, "description": description, "inputSchema": input_schema}
 
 
 @overload
@@ -415,6 +422,7 @@ def tool(
         timeout: in seconds; 120 when left out.
         retries: how often a call that raised `ToolFailed(…, retryable=True)` is made again; 0 when left out.
         concurrency: calls that may run at the same time; unlimited when left out.
+        background: whether a call is answered at once with a job, and the model goes on.
         router: the router to register the tool with, for a program with a loop of its own.
 
     `Tool.with_options` has more, for authors of tool kits.
@@ -470,6 +478,8 @@ def _make_tool(function: Callable[P, R], options: ToolOptions, *, is_checked: bo
         concurrency=_concurrency(options.get("concurrency"), name),
         undo=_undo(options, name, mode=mode, effect=effect),
     )
+    if _flag(options.get("background"), f"tool {name}: background"):
+        new_tool = in_background(new_tool)
     if is_checked:
         shape.check()
     router = options.get("router")
@@ -478,6 +488,17 @@ def _make_tool(function: Callable[P, R], options: ToolOptions, *, is_checked: bo
     if not callable(getattr(router, "register", None)) or isinstance(router, type):
         raise wrong(f"tool {name}: router must be a ToolRouter, found {kind_of(router)}")
     return router.register(new_tool)
+
+
+IN_BACKGROUND: Final = (
+    "It works in the background: a call returns a job at once, and its result follows later."
+)
+
+
+def in_background(original: Tool[P, R, ToolDepsT]) -> Tool[P, R, ToolDepsT]:
+    """Return a copy of a tool with calls that are answered with a job."""
+    description = f"{original.description}\n\n{IN_BACKGROUND}".strip()
+    return replace(original, is_background=True, description=description)
 
 
 def _undo(
@@ -700,6 +721,7 @@ def with_function(original: Tool[..., object], function: JsonFunction) -> Tool[.
         is_question=False,
         delegates=None,
         program=None,
+        is_background=False,
         on_compaction=None,
         undo=None,
         approval=original.approval if isinstance(original.approval, ApprovalRule) else ApprovalRule.ALWAYS,

@@ -1,13 +1,13 @@
 """ToolContext and the session state that a tool reads and writes."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import KW_ONLY, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Final, Generic, cast
+from typing import Final, Generic, TypeVar, cast, overload
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from windlass.errors import kind_of
@@ -23,15 +23,20 @@ from windlass.limits import (
     STATE_KEY_CHARS_MAX,
     STATE_VALUE_BYTES_MAX,
 )
+from windlass.ports.interpreter import CallBody
 from windlass.ports.sandbox import SandboxAccess
 from windlass.tools.deps import ContextDepsT
 from windlass.tools.results import result_value
-from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.events import StateChange, WaitResult
+from windlass_harness.loop.notes import ASK_QUESTION, SLEEP, WAIT_FOR
+from windlass_harness.loop.rules import RequestedCall
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import printable
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import common, policy
-from windlass_protocol.limits import FREE_LEVELS_MAX
+from windlass_protocol.limits import FREE_LEVELS_MAX, ID_CHARS_MAX
+
+EventT = TypeVar("EventT")
 
 
 class ToolFailed(Exception):
@@ -54,7 +59,7 @@ class Unanswered(ToolFailed):
 
 
 class Suspended(BaseException):
-    """Raised by `ToolContext.ask` to end the tool until the answer is there; let it through."""
+    """Raised by `ToolContext.ask`, `sleep` and `wait_for` to end the tool until then; let it through."""
 
 
 RESERVED: Final = "windlass."
@@ -209,27 +214,29 @@ class ToolQuestion:
         return {"prompt": self.prompt, **({"options": options} if options else {})}
 
 
-class Questions:
-    """The questions of one call: those that have answers, and the new ones.
+class CallWaits:
+    """What one call waits for: answers of people, times and events.
 
-    `answers` are the recorded questions of earlier attempts with their answers, in order. `mask` makes a text
-    what the record holds. `refusal` says why no person can be asked.
+    `waited` has what earlier attempts waited for and what came, in order. `mask` makes a text what the record
+    holds. `refusal` says why no person can be asked. `now` is the clock; without one the call is of no run.
     """
 
     def __init__(
         self,
-        answers: Sequence[tuple[JsonValue, JsonValue]] = (),
+        waited: Sequence[WaitResult] = (),
         *,
+        now: Callable[[], datetime] | None = None,
         mask: Callable[[str], str] = str,
         refusal: str | None = None,
     ) -> None:
-        self._answers = answers
+        self._waited = waited
+        self._now = now
         self._mask = mask
         self._refusal = refusal
         self._count = 0
-        self.new: list[ToolQuestion] = []
+        self.new: list[ToolQuestion | RequestedCall] = []
         self.problem: str | None = None
-        """Why the call cannot go on: the tool asked another question than the one that was answered."""
+        """Why the call cannot go on: it waits for something else than an earlier attempt did."""
 
     def ask(self, question: ToolQuestion) -> str:
         """Return the recorded answer.
@@ -243,27 +250,103 @@ class Questions:
             raise ToolFailed(self._refusal)
         originals = {self._mask(option): option for option in question.options}
         masked = ToolQuestion(self._mask(question.prompt), tuple(originals), question.responders)
-        number = self._count
-        self._count += 1
-        if number >= len(self._answers):
-            self.new.append(masked)
-            raise Suspended
-        recorded, answer = self._answers[number]
-        if recorded != masked.arguments:
-            self.problem = _DIVERGED.format(number=number + 1)
-            raise Suspended
+        answer = self._take(ASK_QUESTION, masked.arguments, masked)
         reply = answer if isinstance(answer, dict) else {}
         if reply.get("status") != "answered":
             raise Unanswered(f"The question was not answered ({reply.get('status')}).")
         picked = str(reply["optionId"] if "optionId" in reply else reply.get("text", ""))
         return originals.get(picked, picked)
 
+    def sleep(self, until: Callable[[datetime], datetime]) -> None:
+        """Return if the time has come; `until` makes the time of now.
 
+        Raises:
+            ToolFailed: the call is of no run.
+            Suspended: the time has not come.
+        """
+        self._take(SLEEP, {}, RequestedCall("", SLEEP, {"until": self._moment(until)}))
+
+    def receive(self, name: str, until: Callable[[datetime], datetime] | None) -> JsonObject | None:
+        """Return the event; None if its time is over.
+
+        Raises:
+            ToolFailed: the call is of no run.
+            Suspended: it has not come.
+        """
+        if self._now is None:
+            raise ToolFailed(_NO_RUN)
+        arguments: JsonObject = {"name": name}
+        limits: JsonObject = {} if until is None else {"until": self._moment(until)}
+        event = self._take(WAIT_FOR, arguments, RequestedCall("", WAIT_FOR, arguments | limits))
+        return event if isinstance(event, dict) else None
+
+    def _moment(self, until: Callable[[datetime], datetime]) -> str:
+        if self._now is None:
+            raise ToolFailed(_NO_RUN)
+        return until(self._now()).astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+    def _take(self, name: str, arguments: JsonObject, wait: "ToolQuestion | RequestedCall") -> JsonValue:
+        """Return what came in an earlier attempt, which must have waited for the same."""
+        number = self._count
+        self._count += 1
+        if number >= len(self._waited):
+            self.new.append(wait)
+            raise Suspended
+        earlier = self._waited[number]
+        recorded = earlier.arguments if isinstance(earlier.arguments, dict) else {}
+        # A time is another one in each attempt; that of the first one counts.
+        recorded = {key: value for key, value in recorded.items() if key != _UNTIL}
+        if (earlier.name, recorded) != (name, arguments):
+            self.problem = _DIVERGED.format(number=number + 1)
+            raise Suspended
+        return earlier.output
+
+
+_UNTIL: Final = "until"
 _DIVERGED: Final = (
-    "The tool was run again with the answer of a person, and its question {number} is not the one that was "
-    "answered. Its questions must depend on nothing but its arguments, the session state and earlier answers."
+    "The tool was run again after it had waited, and its wait {number} is not the one of before: another "
+    "question, or another event. What it waits for must depend on nothing but its arguments, the session "
+    "state and what came before."
 )
-_NO_RUN: Final = "Only a tool that an agent calls in a run can ask a person."
+_NO_RUN: Final = "Only a tool that an agent calls in a run can ask a person, sleep or wait for an event."
+_NO_WORKFLOW: Final = "Only the workflow that holds the agent of this tool can call it."
+
+
+def as_delta(delay: object) -> timedelta:
+    """Return a delay in seconds as a timedelta.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(delay, int | float) and not isinstance(delay, bool):
+        return timedelta(seconds=delay)
+    if isinstance(delay, timedelta):
+        return delay
+    raise TypeError(f"expected seconds or a timedelta, found {kind_of(delay)}")
+
+
+def as_timeout(timeout: object) -> timedelta:
+    """Return a timeout in seconds as a timedelta.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is negative.
+    """
+    delta = as_delta(timeout)
+    if delta < timedelta():
+        raise ValueError(f"a timeout must not be negative, found {timeout}")
+    return delta
+
+
+def check_zone(moment: datetime) -> datetime:
+    """Return a time that has a time zone.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"sleep_until takes a time with a time zone, found {moment.isoformat()}")
+    return moment
 
 
 def question_of(prompt: object, options: object, of: object) -> ToolQuestion:
@@ -298,19 +381,23 @@ def _are_texts(value: object) -> bool:
 
 
 class ToolControl:
-    """The engine's side of a context: cancels the call, receives its progress and answers its questions.
+    """The engine's side of a context: cancels the call, receives its progress and ends its waits.
 
     `report` is called in the thread of the event loop in which the control was made, also when the tool runs
     in another thread. Make one for each call.
     """
 
     def __init__(
-        self, report: Callable[[JsonValue], None] | None = None, questions: Questions | None = None
+        self,
+        report: Callable[[JsonValue], None] | None = None,
+        waits: CallWaits | None = None,
+        find_body: Callable[[], Awaitable[CallBody | None]] | None = None,
     ) -> None:
-        self.questions: Final = questions or Questions(refusal=_NO_RUN)
+        self.waits: Final = waits or CallWaits(refusal=_NO_RUN)
         self.lines: list[str] = []
         """Lines that the tool logged."""
         self._report = report
+        self._find_body = find_body
         self._reports = 0
         self._loop = _running_loop()
         self._event: asyncio.Event | None = None
@@ -329,6 +416,17 @@ class ToolControl:
             if self.is_cancelled:
                 self._event.set()
         await self._event.wait()
+
+    async def body(self) -> CallBody:
+        """Return what performs the call with what the workflow that made it holds in memory.
+
+        Raises:
+            ToolFailed: no workflow made the call, or it left the performance to the tool.
+        """
+        body = None if self._find_body is None else await self._find_body()
+        if body is None:
+            raise ToolFailed(_NO_WORKFLOW)
+        return body
 
     def log(self, line: str) -> None:
         """Keep a line for the record of the call, and show it."""
@@ -439,7 +537,69 @@ class ToolContext(Generic[ContextDepsT]):
             ToolFailed: no person can be asked in this run.
             TypeError, ValueError: the question is not valid.
         """
-        return self.control.questions.ask(question_of(prompt, options, of))
+        return self.control.waits.ask(question_of(prompt, options, of))
+
+    async def sleep(self, delay: timedelta | float) -> None:
+        """Wait, for seconds or years: the run is a row in the store meanwhile.
+
+        The tool ends here, and is run again from its start when the time has come, as for `ask`. So sleep
+        before the effect. The time limit of the tool is for each of these attempts.
+
+        Raises:
+            ToolFailed: the tool is not called in a run.
+            TypeError: `delay` is not a number of seconds or a timedelta.
+        """
+        delta = as_delta(delay)
+        self.control.waits.sleep(lambda now: now + delta)
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait until a time, which must have a time zone; see `sleep`.
+
+        Raises:
+            ToolFailed: the tool is not called in a run.
+            ValueError: the time has no time zone.
+        """
+        checked = check_zone(moment)
+        self.control.waits.sleep(lambda _: checked)
+
+    @overload
+    async def wait_for(self, name: str, *, timeout: timedelta | float | None = None) -> JsonValue: ...  # noqa: ASYNC109 - of the records
+    @overload
+    async def wait_for(
+        self,
+        name: str,
+        kind: type[EventT],
+        *,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - of the records
+    ) -> EventT | None: ...
+    async def wait_for(
+        self,
+        name: str,
+        kind: type[EventT] | None = None,
+        *,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - of the records
+    ) -> EventT | JsonValue:
+        """Wait for an event that `run.send`, the server, the command or a webhook sends; return its data.
+
+        The tool ends here and is run again with the event, see `sleep`. An event that was sent before is
+        taken; each is taken once. After `timeout` the result is None.
+
+        Raises:
+            ToolFailed: the tool is not called in a run, or the data is not of the type `kind`.
+            TypeError, ValueError: the name or the timeout is not valid.
+        """
+        if not 1 <= len(name) <= ID_CHARS_MAX:
+            raise ValueError(f"the name of an event has 1 to {ID_CHARS_MAX} characters")
+        delta = None if timeout is None else as_timeout(timeout)
+        event = self.control.waits.receive(name, None if delta is None else lambda now: now + delta)
+        if event is None:
+            return None
+        data = event.get("data")
+        try:
+            return data if kind is None else TypeAdapter(kind).validate_json(to_json(data))
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+        raise ToolFailed(f"the data of event {name} is not {getattr(kind, '__name__', kind)}: {problem}")
 
 
 def idempotency_key(*, session_id: str, run_id: str, step_index: int, call_id: str) -> str:

@@ -26,11 +26,10 @@ from windlass.errors import check_text, kind_of
 from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX, REASON_CHARS_MAX
 from windlass.refusals import check_id
 from windlass.tools import AnyTool, Tool, Unanswered
-from windlass.tools.context import ToolContext
+from windlass.tools.context import ToolContext, as_delta, as_timeout, check_zone
 from windlass.tools.deps import ContextDepsT, hints_of
 from windlass.workflow.replay import BeginAgain, CallFailed, LiveWorkflow, wire_moment
-from windlass_harness.loop.notes import UNDO_CALLS, WAIT_FOR
-from windlass_harness.loop.programs import ASK_QUESTION
+from windlass_harness.loop.notes import ASK_QUESTION, UNDO_CALLS, WAIT_FOR
 from windlass_protocol import JsonObject
 
 if TYPE_CHECKING:
@@ -171,10 +170,11 @@ class WorkflowContext(Generic[ContextDepsT]):
 
         Raises:
             CallFailed: the data is not of that type; the event is taken.
+            ValueError: the timeout is negative.
         """
         arguments: JsonObject = {"name": check_id(name, "the name of the event")}
         if timeout is not None:
-            arguments["until"] = wire_moment(self.now() + _as_delta(timeout))
+            arguments["until"] = wire_moment(self.now() + as_timeout(timeout))
         event = await self._live.call(WAIT_FOR, arguments)
         if not isinstance(event, dict):
             return None
@@ -249,7 +249,7 @@ class WorkflowContext(Generic[ContextDepsT]):
 
     async def sleep(self, delay: timedelta | float) -> None:
         """Wait, for seconds or years: the run is a row in the store meanwhile."""
-        await self.sleep_until(self.now() + _as_delta(delay))
+        await self.sleep_until(self.now() + as_delta(delay))
 
     async def sleep_until(self, moment: datetime) -> None:
         """Wait until a time, which must have a time zone.
@@ -257,10 +257,8 @@ class WorkflowContext(Generic[ContextDepsT]):
         Raises:
             ValueError: it has none.
         """
-        if moment.tzinfo is None:
-            raise ValueError(f"sleep_until takes a time with a time zone, found {moment.isoformat()}")
         loop, future = self._live.loop, self._live.loop.create_future()
-        seconds = (moment - loop.now).total_seconds()
+        seconds = (check_zone(moment) - loop.now).total_seconds()
         timer = loop.call_later(seconds, _set_done, future)
         try:
             await future
@@ -285,14 +283,6 @@ _NOT_LISTED: Final = (
 def kind_name(kind: object) -> str:
     """Return the name of a type, as errors have it."""
     return getattr(kind, "__name__", str(kind))
-
-
-def _as_delta(delay: object) -> timedelta:
-    if isinstance(delay, int | float) and not isinstance(delay, bool):
-        return timedelta(seconds=delay)
-    if isinstance(delay, timedelta):
-        return delay
-    raise TypeError(f"expected seconds or a timedelta, found {kind_of(delay)}")
 
 
 def _set_done(future: Any) -> None:

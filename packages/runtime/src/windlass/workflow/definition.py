@@ -18,7 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
 from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType, NoneType
@@ -38,9 +38,9 @@ from windlass.tools import AnyTool, Tool, library_tool
 from windlass.tools.deps import DepsFactory, DepsT, OutputT, hints_of
 from windlass.tools.question import ask_question
 from windlass.workflow.context import WorkflowContext, kind_name
-from windlass.workflow.replay import CHANGED, SLEEP, BeginAgain, LiveWorkflow
+from windlass.workflow.replay import CHANGED, BeginAgain, LiveWorkflow
 from windlass_harness.budget import Budget
-from windlass_harness.loop.notes import UNDO_CALLS, WAIT_FOR
+from windlass_harness.loop.notes import SLEEP, UNDO_CALLS, WAIT_FOR
 from windlass_harness.policy import PolicySet
 from windlass_protocol import (
     EffectClass,
@@ -63,41 +63,21 @@ _NONE: Final = "The workflow has ended."
 """The output of a workflow that returns None."""
 
 
-async def _sleep(until: str) -> None:
-    """Wait until a time."""
-
-
-async def _wait_for(name: str, until: str = "") -> None:
-    """Wait for an event; run when its time is over, and never if it has no time."""
-
-
-async def _undo_calls() -> None:
-    """Reverse calls; never run, because the loop does it."""
+async def _no_effect() -> None:
+    """Do nothing: the loop settles the call."""
 
 
 async def _record_change(reason: str) -> None:
     """Record that the function goes a new way."""
 
 
-def _due(arguments: JsonObject) -> datetime:
-    until = str(arguments.get("until", ""))
-    return datetime.fromisoformat(until) if until else datetime.max.replace(tzinfo=UTC)
-
-
-def _own_tool(
-    function: Callable[..., Awaitable[None]],
-    name: str,
-    *,
-    due: Callable[[JsonObject], datetime] | None = None,
-) -> Tool[..., object]:
+def _own_tool(function: Callable[..., Awaitable[None]], name: str) -> Tool[..., object]:
     tool = library_tool(function, name=name, mode=ToolMode.READ, effect=EffectClass.READ)
-    return replace(tool.with_options(is_outbound=False), due=due)
+    return tool.with_options(is_outbound=False)
 
 
 _OWN_TOOLS: Final = (
-    _own_tool(_sleep, SLEEP, due=_due),
-    _own_tool(_wait_for, WAIT_FOR, due=_due),
-    _own_tool(_undo_calls, UNDO_CALLS),
+    *(_own_tool(_no_effect, name) for name in (SLEEP, WAIT_FOR, UNDO_CALLS)),
     _own_tool(_record_change, CHANGED),
     ask_question,
 )
@@ -198,7 +178,7 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
                 f"workflow {self.name} has no model that could be replaced; replace those of its agents with "
                 'with_models({"agent": model})'
             )
-        return Workflow(
+        workflow = Workflow[A, DepsT, OutputT](
             self.function,
             name=self.name,
             description=self.description,
@@ -209,6 +189,8 @@ class Workflow(Agent[DepsT, OutputT], Generic[A, DepsT, OutputT]):
             options=self.options,
             agents=subagents,
         )
+        object.__setattr__(workflow, "is_background", self.is_background)
+        return workflow
 
     def message_of(self, value: object) -> str:
         """Return an argument as the message of a run: its JSON, which may be given instead of it.
@@ -447,6 +429,10 @@ class WorkflowParts:
         return {id(part): part.name for part in (*self.tools, *self.agents)}
 
 
+FOREIGN_TOOLS: Final[list[Callable[[object], Iterable[AnyTool]]]] = []
+"""Functions that return the tools behind an object of another framework, such as an agent of it."""
+
+
 def find_parts(function: FunctionType) -> WorkflowParts:
     """Return the tools and agents that the source of a function names, also by the functions that it names.
 
@@ -471,6 +457,8 @@ def find_parts(function: FunctionType) -> WorkflowParts:
                 agents.setdefault(id(named_agent), named_agent)
             elif isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] == package:
                 functions.append(value)
+            for tools_of in FOREIGN_TOOLS:
+                tools.update((id(part), part) for part in tools_of(cast(object, value)))
     return WorkflowParts(tuple(tools.values()), tuple(agents.values()), tuple(hazards), digest.hexdigest())
 
 

@@ -9,9 +9,10 @@ import asyncio
 import heapq
 import inspect
 import os
+import sys
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import field
@@ -24,6 +25,7 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
 from windlass.ports.interpreter import (
+    CallBody,
     CallOutcome,
     CallValue,
     Diverged,
@@ -34,7 +36,7 @@ from windlass.ports.interpreter import (
     Progress,
     RecordedOutcome,
 )
-from windlass_harness.loop.notes import WAIT_FOR
+from windlass_harness.loop.notes import SLEEP, WAIT_FOR
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import mutable
 
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-SLEEP: Final = "sleep"
-"""The tool that a timer calls."""
 CHANGED: Final = "changed"
 """The tool under whose name a change of the function is recorded."""
 _NO_IO: Final = (
@@ -56,6 +56,8 @@ _DEADLOCK: Final = (
     "The workflow waits for something that no call of it brings, such as a future of another event loop. "
     "Await ctx.call, ctx.run, ctx.ask, ctx.sleep, or what asyncio makes of them."
 )
+_CANCELS: Final = 3
+"""Times that a task is cancelled which goes on nevertheless."""
 _TURNS_MAX: Final = 100_000
 """Callbacks of the loop between two waits."""
 _BUSY: Final = (
@@ -131,18 +133,23 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.tasks: list[asyncio.Task[object]] = []
         self.problem: BaseException | None = None
         """What a callback raised; tasks keep their own exceptions."""
+        self.workflow: LiveWorkflow | None = None
+        """The workflow that runs in it."""
         self._began_at = at
         self._ready = deque[asyncio.Handle]()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timer_count = 0
         self._numbers = 0
         self._is_closed = False
+        self._is_removed = False
 
     def run_until_waiting(self) -> None:
         """Run callbacks until all tasks wait for calls or timers."""
         # Private, and the only way: asyncio asks for the loop that runs, and this one runs inside another.
-        outer = asyncio._get_running_loop()
+        outer, hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
+        # An async generator that is dropped is closed in the loop that it ran in.
+        sys.set_asyncgen_hooks(firstiter=_ignore, finalizer=self._close_generator)
         turns = 0
         try:
             while self._ready and self.problem is None:
@@ -155,6 +162,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                     return
                 handle._run()
         finally:
+            sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(outer)
 
     def new_timers(self) -> list[tuple[float, "TimerHandle"]]:
@@ -175,7 +183,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Run a callback in this turn."""
-        if self._is_closed:
+        if self._is_removed:
             raise RemovedFromMemory
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
@@ -199,7 +207,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> "TimerHandle":
         """Run a callback at a time of this loop."""
-        if self._is_closed:
+        if self._is_removed:
             raise RemovedFromMemory
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         if when <= self.time():
@@ -242,6 +250,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         if "handle" in context and self.problem is None:
             self.problem = context.get("exception") or RuntimeError(str(context.get("message")))
 
+    def get_task_factory(self) -> None:
+        """Return None: it makes its own tasks."""
+
     def get_debug(self) -> bool:
         """Return False: the loop has no debug mode."""
         return False
@@ -255,18 +266,44 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return self._is_closed
 
     def close(self) -> None:
-        """End all tasks without running them; what they do on the way is refused."""
+        """Cancel all tasks; calls that they make on the way are refused."""
+        if self._is_closed:
+            return
         self._is_closed = True
+        for _ in range(_CANCELS):
+            # The newest first: a task may hold others in a group.
+            pending = [task for task in reversed(self.tasks) if not task.done()]
+            for task in pending:
+                task.cancel()
+            self.problem = None
+            self.run_until_waiting()
+            if not pending:
+                break
+        self._is_removed = True
         self._ready.clear()
+        self._timers.clear()
         for task in self.tasks:
-            # It is pending for good: asyncio would log that.
-            task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
-            # Code of the application that must not run any more: what it raises has no effect.
-            with suppress(BaseException):
-                cast("Coroutine[Any, Any, object]", task.get_coro()).close()
+            if not task.done():
+                self._drop(task)
+
+    def _drop(self, task: "asyncio.Task[object]") -> None:
+        """End a task that goes on although it was cancelled."""
+        # It is pending for good: asyncio would log that.
+        task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
+        # Code of the application that must not run any more: what it raises has no effect.
+        with suppress(BaseException):
+            cast("Coroutine[Any, Any, object]", task.get_coro()).close()
+
+    def _close_generator(self, generator: AsyncGenerator[object]) -> None:
+        if not self._is_removed:
+            self.create_task(generator.aclose())
 
     def _timer_handle_cancelled(self, handle: "TimerHandle") -> None:
         """Called by a timer that is cancelled; `new_timers` leaves it out."""
+
+
+def _ignore(_: object) -> None:
+    """Do nothing when an async generator begins."""
 
 
 _as_completed: Final = asyncio.as_completed
@@ -308,6 +345,7 @@ class _Open:
 
     tool_name: str
     future: "asyncio.Future[JsonValue]"
+    body: CallBody | None
 
 
 @mutable
@@ -326,6 +364,7 @@ class LiveWorkflow:
 
     def __init__(self, start: ProgramStart, *, body: Callable[["LiveWorkflow"], Awaitable[object]]) -> None:
         self.loop: Final = WorkflowLoop(start.at)
+        self.loop.workflow = self
         self.random: Final = Random(start.seed)
         self.taken = 0
         """Results that it has taken."""
@@ -337,12 +376,14 @@ class LiveWorkflow:
         self._body = body
         self._main: asyncio.Task[object] | None = None
 
-    def call(self, tool_name: str, arguments: JsonObject) -> "asyncio.Future[JsonValue]":
-        """Make a call; the future has its result."""
+    def call(
+        self, tool_name: str, arguments: JsonObject, body: CallBody | None = None
+    ) -> "asyncio.Future[JsonValue]":
+        """Make a call; the future has its result. A tool that asks for the `body` performs it with that."""
         if self.loop.is_closed():
             raise RemovedFromMemory
         future: asyncio.Future[JsonValue] = self.loop.create_future()
-        self._calls.open[len(self._calls.made)] = _Open(tool_name, future)
+        self._calls.open[len(self._calls.made)] = _Open(tool_name, future, body)
         self._add(ProgramCall(tool_name, named=arguments))
         return future
 
@@ -389,6 +430,11 @@ class LiveWorkflow:
         turn = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(self._run, outcomes, turn)
         return await turn
+
+    def body_of(self, number: int) -> CallBody | None:
+        """Return what performs a call that has no outcome; see `LiveProgram`."""
+        call = self._calls.open.get(number)
+        return None if call is None else call.body
 
     def close(self) -> None:
         """Remove the workflow from memory."""
@@ -503,6 +549,12 @@ class LiveWorkflow:
             return ProgramValue(cast(JsonValue, main.result()))
         except PydanticSerializationError as error:
             return ProgramFault(f"The workflow returned a value without a JSON form: {error}")
+
+
+def current_workflow() -> LiveWorkflow | None:
+    """Return the workflow that this code is a part of; None outside of one."""
+    loop = asyncio._get_running_loop()
+    return loop.workflow if isinstance(loop, WorkflowLoop) else None
 
 
 def wire_moment(moment: datetime) -> str:

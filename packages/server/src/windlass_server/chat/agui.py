@@ -357,10 +357,18 @@ class AguiFold(ChatRunFold):
             interrupts: list[JsonValue] = [_interrupt(ask) for ask in change.asks]
             yield self._finish_frame({"type": "interrupt", "interrupts": interrupts})
         else:
-            for key in self._subagents:
-                yield {"type": "SUBAGENT_ERROR", "subagentRunId": key, "message": "the run has ended"}
+            yield from self._leave_subagents(change.status)
             yield self._outcome(change)
         self.is_over = True
+
+    def _leave_subagents(self, status: RunStatus) -> Iterable[JsonObject]:
+        """End those that are open when the run ends; the jobs of a completed one go on."""
+        for key in self._subagents:
+            if status is RunStatus.COMPLETED:
+                outcome: JsonObject = {"type": "suspended", "interruptIds": []}
+                yield {"type": "SUBAGENT_FINISHED", "subagentRunId": key, "outcome": outcome}
+            else:
+                yield {"type": "SUBAGENT_ERROR", "subagentRunId": key, "message": "the run has ended"}
 
     def _suspend(self, change: stream.RunWaiting) -> Iterable[JsonObject]:
         for key in self._subagents:

@@ -13,6 +13,7 @@ from windlass_server.requests import PREFIX, CallerDep, reply
 from windlass_server.routing import AnyQueryDep, Route
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
+from windlass_server.work import METRICS_TYPE
 
 agents = APIRouter(prefix=PREFIX, tags=["agents"], route_class=Route)
 router = APIRouter(prefix=PREFIX, tags=["server"], route_class=Route)
@@ -98,9 +99,6 @@ def _tool(tool: Tool[..., object], agents: list[str]) -> ToolInfo:
     return ToolInfo.model_validate(values)
 
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
 @router.get(
     "/health",
     response_model=Health,
@@ -139,7 +137,7 @@ def _health(request: Request) -> Health:
     streams: Streams = request.app.state.streams
     tenants: Tenants = request.app.state.tenants
     return Health(
-        status="closing" if streams.is_closing else "ok",
+        status="closing" if streams.is_closing or request.app.state.shutdown.has_begun else "ok",
         version=windlass_server.__version__,
         pid=request.app.state.pid,
         problem=tenants.write_problem,
@@ -156,4 +154,5 @@ async def metrics(request: Request, caller: CallerDep) -> Response:
     counted: Metrics = request.app.state.metrics
     tenants: Tenants = request.app.state.tenants
     counted.tenants.set(tenants.open_count)
+    await counted.work.update(tenants.runtimes)
     return Response(counted.text(), media_type=METRICS_TYPE)

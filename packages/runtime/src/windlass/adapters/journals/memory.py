@@ -1,7 +1,7 @@
 """In-memory store: the reference implementation of the store contract."""
 
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import field, replace
@@ -56,7 +56,7 @@ from windlass.adapters.journals.rules import (
 )
 from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
-from windlass.ports.catalog import RunRow, SessionRow
+from windlass.ports.catalog import OpenRuns, RunRow, SessionRow
 from windlass.ports.documents import OF_RUNS, Document
 from windlass.ports.inbox import Arrivals, InboxItem, NewRun, Posted
 from windlass.ports.journal import Appended, Batch, Claim, Standing
@@ -1016,12 +1016,16 @@ class MemoryStore(MemoryArchive):
         ]
         names = {session.row.session_id for session in unowned}
         stands = {session.row.session_id: session.row.standing for session in free}
+        items = [item for item in self._items if not item.is_consumed]
         called = [
             item.session_id
-            for item in self._items
-            if not item.is_consumed
-            and item.session_id in (names if item.kind == CANCEL else stands)
-            and not (item.kind == START and stands[item.session_id] is Standing.WAITING)
+            for item in items
+            if item.kind != START and item.session_id in (names if item.kind == CANCEL else stands)
+        ]
+        started = [
+            item.session_id
+            for item in items
+            if item.kind == START and stands.get(item.session_id, Standing.WAITING) is not Standing.WAITING
         ]
         running.sort(key=lambda session: session.last_position)
         woken.sort()
@@ -1029,12 +1033,18 @@ class MemoryStore(MemoryArchive):
             [session.row.session_id for session in running],
             [name for _, name in woken],
             dict.fromkeys(called),
+            dict.fromkeys(started),
         )
         return in_turns(queues, limit)
 
-    async def count_unfinished_runs(self) -> Mapping[str, int]:
+    async def open_runs(self) -> tuple[OpenRuns, ...]:
         self._check_open()
-        return Counter(row.agent_id for row, _ in self._runs.values() if row.status in OPEN)
+        times: dict[tuple[str, str, RunStatus], list[str]] = {}
+        for row, item in self._runs.values():
+            if row.status in OPEN:
+                key = (row.agent_id, row.fingerprint, row.status)
+                times.setdefault(key, []).append(self._run_info(row, item).at)
+        return tuple(OpenRuns(*key, len(group), min(group)) for key, group in sorted(times.items()))
 
     async def put_document(self, document: Document) -> None:
         self._check_open()

@@ -306,8 +306,8 @@ class Leases:
 def in_turns(queues: Sequence[Iterable[str]], limit: int) -> tuple[str, ...]:
     """Return session ids round-robin over the queues, each once.
 
-    The queues (interrupted work, due wake-ups, new items) order by different units. Round-robin keeps the
-    order inside each queue and starves none.
+    The queues (interrupted work, due wake-ups, new items, starts) order by different units. Round-robin keeps
+    the order inside each queue and starves none.
     """
     names = (name for name in chain.from_iterable(zip_longest(*queues)) if name is not None)
     return tuple(islice(dict.fromkeys(names), limit))

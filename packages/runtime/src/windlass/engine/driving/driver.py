@@ -16,6 +16,7 @@ from typing import Final
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
 from windlass.engine.driving.inbox import NO_QUARANTINE, InboxReader, Intake, Mailbox, Quarantine
+from windlass.engine.driving.suspects import ALONE, Predecessor
 from windlass.engine.effects import Effects
 from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.engine.writing.writer import Lost, SessionWriter, log_ids
@@ -33,6 +34,7 @@ from windlass_harness.loop.events import (
     CompactionBroken,
     Draft,
     Effect,
+    IsolationEnded,
     JudgeCall,
     LoopEvent,
     ModelFailed,
@@ -68,13 +70,12 @@ class Driver:
         effects: Effects,
         pause_clock: PauseClock,
         rules: Rules,
-        is_alone: bool = True,
+        predecessor: Predecessor = ALONE,
         is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
         self.state = state
         self.session_id = writer.session_id
-        self._is_alone = is_alone
-        """Whether no other session was at work when the previous owner ended."""
+        self._predecessor = predecessor
         self._is_enough = is_enough
         """Whether to leave a plan to the next drive: none of it is written or performed."""
         self._writer = writer
@@ -147,6 +148,11 @@ class Driver:
         """The effects under way that a driver which stops waits for."""
         return self._tasks.awaited
 
+    def end_isolation(self) -> None:
+        """Record that other suspects are driven beside this session from now on."""
+        self._events.append(IsolationEnded())
+        self._wake()
+
     def lose(self) -> None:
         """Do nothing more: the session has another owner."""
         self.is_lost = True
@@ -184,7 +190,16 @@ class Driver:
             AgentError: the journal refuses the records; the session has to be read again.
         """
         self._quarantine = quarantine
-        self._events.append(SessionClaimed(self.state.epoch, "recovery", self._is_alone))
+        before = self._predecessor
+        self._events.append(
+            SessionClaimed(
+                self.state.epoch,
+                "recovery",
+                is_alone=before.is_alone,
+                is_isolated=before.is_suspect,
+                survived=before.survived,
+            )
+        )
         if quarantine.stop is not None:
             self._events.append(quarantine.stop)
         try:

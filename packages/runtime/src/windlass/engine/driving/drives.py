@@ -9,14 +9,16 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
 from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import ParkedPauses, moment
 from windlass.engine.driving.driver import Driver
 from windlass.engine.driving.inbox import NO_QUARANTINE, Quarantine, RefusedDrive, agent_of
-from windlass.engine.driving.versions import WorkflowVersions
+from windlass.engine.driving.slots import SessionSlots
+from windlass.engine.driving.suspects import Suspects
+from windlass.engine.driving.versions import AgentVersions
 from windlass.engine.effect_context import EffectPorts
 from windlass.engine.effects import Effects
 from windlass.engine.hooks import EventHooks, FindEventHooks
@@ -33,9 +35,11 @@ from windlass.engine.writing.writer import (
 )
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import DRAIN_S
+from windlass.ports.catalog import count_by_agent
 from windlass.ports.clock import Clock
+from windlass.ports.documents import RESTORED
 from windlass.ports.inbox import COMPACT, STEER, InboxItem
-from windlass.ports.journal import Claim
+from windlass.ports.journal import Claim, Standing
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import NotParked, Parked, Wakes
 from windlass_harness.loop.rules import Rules
@@ -56,8 +60,15 @@ BUG_ATTEMPTS_MAX: Final = 3
 """Failed drives in a row with an unexpected error before the item or run at fault is ended."""
 DRAIN_LOG_S: Final = 10.0
 """Interval of the log lines of a drain."""
-DRIVEN_MAX: Final = 10_000
-"""Sessions driven at the same time; further ones wait."""
+
+
+VersionOf = Callable[[str, str, str], Awaitable[str | None]]
+"""Returns the version of a run, of its agent, model and fingerprint; None if it does not matter here."""
+
+
+async def any_version(agent_id: str, model_id: str, fingerprint: str) -> str | None:
+    """Return None: every run may be driven here."""
+    return None
 
 
 class AgentAvailability:
@@ -69,16 +80,24 @@ class AgentAvailability:
         clock: Clock,
         *,
         agents: Callable[[], Collection[str] | None],
-        versions: WorkflowVersions,
+        versions: AgentVersions,
+        version_of: VersionOf,
     ) -> None:
         self.versions = versions
+        self._version_of = version_of
         self._store = store
         self._clock = clock
         self._agents = agents
         self._missed: set[str] = set()
         """Missing agents with waiting runs; each is logged once."""
+        self.has_held = False
+        """Whether sessions are held because the store was restored."""
         self.left: dict[str, int] = {}
         """Sessions left to other processes, each with the time in milliseconds of the next attempt."""
+
+    async def look_at_held(self) -> None:
+        """Look whether sessions are held because the store was restored."""
+        self.has_held = bool(await self._store.documents(RESTORED, limit=1))
 
     def leave(self, session_id: str, why: str) -> None:
         """Leave a session to processes that have its agent; try again after `LEFT_MS`."""
@@ -97,11 +116,21 @@ class AgentAvailability:
     async def can_drive(self, state: LoopState, driver: Driver) -> bool:
         """Whether this process has the agent of the current run, or else of the next one.
 
-        A workflow of another version counts as missing while a process that has the version lives.
+        An agent of another version counts as missing while a process that has the version lives.
         """
         run, session_id = state.run, driver.session_id
-        if run is not None and not await self._has_version(session_id, run.agent_id, run.model_id):
+        if self.has_held and await self._store.document(RESTORED, session_id) is not None:
+            self.leave(session_id, "its store was restored; a person releases it: windlass restore --release")
             return False
+        if run is not None:
+            refusal = await self._refusal(
+                run.agent_id, model_id=run.model_id, fingerprint=run.package_fingerprint
+            )
+            if refusal is not None:
+                can_end = self._can_end(session_id, run.run_id, await driver.read_mail())
+                if not can_end:
+                    self.leave(session_id, refusal)
+                return can_end
         if self._agents() is None or (run is not None and self.has_agent(run.agent_id)):
             return True
         items = await driver.read_mail()
@@ -110,7 +139,14 @@ class AgentAvailability:
         missed = None
         for item in items:
             if item.kind in (START, STEER) and self.has_agent(agent_of(item)):
-                return await self._has_version(session_id, agent_of(item), item.body.get("modelId"))
+                refusal = await self._refusal(
+                    agent_of(item),
+                    model_id=item.body.get("modelId"),
+                    fingerprint=item.body.get("packageFingerprint"),
+                )
+                if refusal is not None:
+                    self.leave(session_id, refusal)
+                return refusal is None
             if item.kind == START:
                 return self._can_end(session_id, item.run_id or "", items)
             if item.kind == STEER:
@@ -122,12 +158,12 @@ class AgentAvailability:
             return False
         return not state.compacting.is_due or self._can_compact(state, session_id)
 
-    async def _has_version(self, session_id: str, agent_id: str, model_id: object) -> bool:
-        """Whether this process may drive a run, if it is of a workflow; if not, the session is left."""
-        refusal = await self.versions.refusal(agent_id, str(model_id)) if model_id else None
-        if refusal is not None:
-            self.leave(session_id, refusal)
-        return refusal is None
+    async def _refusal(self, agent_id: str, *, model_id: object, fingerprint: object) -> str | None:
+        """Return why a run of a version is left to other processes; None if it may be driven here."""
+        if not model_id or not fingerprint:
+            return None
+        version = await self._version_of(agent_id, str(model_id), str(fingerprint))
+        return None if version is None else await self.versions.refusal(agent_id, version)
 
     def _can_end(self, session_id: str, run_id: str, items: Sequence[InboxItem]) -> bool:
         """Whether a run of a missing agent was cancelled and no other process has ended it in time."""
@@ -153,7 +189,7 @@ class AgentAvailability:
         agents = self._agents()
         if agents is None:
             return
-        for agent_id, count in (await self._store.count_unfinished_runs()).items():
+        for agent_id, count in count_by_agent(await self._store.open_runs()).items():
             if agent_id not in self._missed and not self.has_agent(agent_id):
                 self._missed.add(agent_id)
                 # A process without any agents only reads and answers: waiting runs are expected there.
@@ -249,10 +285,15 @@ class Ports:
     wakes: Wakes
     is_driving: bool = True
     """Whether this process drives sessions; if not, it only wakes them."""
+    slots: SessionSlots = field(default_factory=SessionSlots)
+    """How many sessions are driven at once."""
     drain_s: float = DRAIN_S
     """How long effects under way may take to end when the engine is drained."""
-    workflow_versions: Callable[[], Mapping[str, str]] = dict[str, str]
-    """The versions of the workflows that this process has, by agent."""
+    versions: Callable[[], Mapping[str, str]] = dict[str, str]
+    """The versions of the agents that this process has, by agent."""
+    version_of: VersionOf = any_version
+    waits_for_version: bool = False
+    """Whether a run waits while no process has the version of its agent."""
     event_hooks: FindEventHooks = lambda _: ()
     on_parked: Callable[[LoopState], None] = lambda _: None
     """Called when this process has stopped driving a session."""
@@ -283,14 +324,19 @@ class Drives:
             ports.store,
             ports.clock,
             agents=ports.agents,
-            versions=WorkflowVersions(
-                ports.store, ports.clock, owner_id=ports.owner_id, own=ports.workflow_versions
+            versions=AgentVersions(
+                ports.store,
+                ports.clock,
+                owner_id=ports.owner_id,
+                own=ports.versions,
+                is_waiting=ports.waits_for_version,
             ),
+            version_of=ports.version_of,
         )
+        self._suspects = Suspects(ports.store, ports.clock)
         self._cache = SessionCache()
         self._parked = ParkedPauses(ports.clock)
         self._event_hooks = EventHooks(ports.event_hooks, ports.scribe.redactor)
-        self._slots = asyncio.Semaphore(DRIVEN_MAX)
         self._drain_end = asyncio.Event()
         self.is_draining = False
         """Whether no session is driven any more, apart from effects that may end."""
@@ -339,7 +385,7 @@ class Drives:
 
     async def _drive(self, session_id: str) -> Parked:
         driver: Driver | None = None
-        async with self._slots:
+        async with self._ports.slots.hold(self, lambda: self._is_under_way(session_id)):
             quarantine: Quarantine | None = NO_QUARANTINE
             while not self.is_draining and (driver is None or driver.has_mail):
                 driven = await self._drive_once(session_id, quarantine)
@@ -347,6 +393,7 @@ class Drives:
                     driver, quarantine = driven, NO_QUARANTINE
                     self.failures.pop(session_id, None)
                     if driver.is_lost:
+                        await self._suspects.note_survival(driver.state)
                         # If no other owner has it, the next sweep continues from the journal.
                         self.failures[session_id] = 1
                         break
@@ -359,6 +406,11 @@ class Drives:
         if driver.has_unknown_item:
             self.availability.leave(session_id, "unknown kind of inbox item; a newer release wrote it")
         return driver.park_report()
+
+    async def _is_under_way(self, session_id: str) -> bool:
+        """Whether a run of a session has begun, and not ended."""
+        row = await self._ports.store.session(session_id)
+        return row is not None and row.standing is not Standing.IDLE
 
     async def _drive_once(self, session_id: str, quarantine: Quarantine) -> Driver | RefusedDrive:
         """Drive a session until it is parked; return the refusal if this drive can never be committed."""
@@ -392,6 +444,7 @@ class Drives:
                 self._event_hooks.observe(writer, run)
             return await ports.binder(run)
 
+        predecessor = await self._suspects.look(state, is_alone=session_id not in self.crashed_together)
         pause_clock = self._parked.take(session_id)
         effects = Effects(
             bind,
@@ -410,7 +463,7 @@ class Drives:
             effects=effects,
             pause_clock=pause_clock,
             rules=ports.rules,
-            is_alone=session_id not in self.crashed_together,
+            predecessor=predecessor,
         )
         self.drivers[session_id] = driver
         if not await self.availability.can_drive(state, driver):
@@ -419,15 +472,18 @@ class Drives:
             await self.availability.log_missing_agents()
             self.failures.pop(session_id, None)
             raise NotParked("this process does not have the agent, or another version of a workflow")
-        if self.is_draining:
-            driver.stop()
         try:
+            if predecessor.is_suspect:
+                await self._suspects.take_turn(driver)
+            if self.is_draining:
+                driver.stop()
             await driver.drive(quarantine)
         except Exception as error:
             if not self._is_refusal(session_id, error):
                 raise
             return RefusedDrive(error, writer.consuming)
         finally:
+            self._suspects.end_turn(driver)
             effects.close()
             ports.on_parked(state)
         self.availability.left.pop(session_id, None)
@@ -477,6 +533,7 @@ class Drives:
     async def drain(self) -> None:
         """Stop driving, and let effects under way end: for `drain_s` at most, or until `end_drain`."""
         self.is_draining = True
+        self._suspects.stop()
         for driver in self.drivers.values():
             driver.stop()
         drives = asyncio.create_task(self._await_drives())

@@ -15,7 +15,7 @@ from windlass.limits import OWNER_LEASE_MS, WAIT_MS_MAX
 from windlass.ports.catalog import Catalog
 from windlass.ports.clock import IDLE, Clock, begin_task
 from windlass.ports.documents import SCHEDULE
-from windlass.ports.inbox import InboxNotice
+from windlass.ports.inbox import InboxNotice, NotifyingStore
 from windlass.ports.journal import Standing
 from windlass.ports.wakes import Drive, Parked
 from windlass_protocol.frozen import frozen
@@ -102,15 +102,6 @@ class LocalWakes:
         """Do nothing: the engine ends its drives."""
 
 
-@runtime_checkable
-class NotifyingStore(Protocol):
-    """A store that tells of most writes of other processes at once."""
-
-    def listen(self, listener: Callable[[InboxNotice], None]) -> Callable[[], None]:
-        """Call a function in this event loop when another process has written; return how to end that."""
-        ...
-
-
 @frozen
 class Rewake:
     """When a session that stays due is woken again."""
@@ -150,6 +141,16 @@ class Engine:
     def is_draining(self) -> bool:
         """Whether no session is driven any more, apart from effects that may end."""
         return self._drives.is_draining
+
+    @property
+    def lease_age_s(self) -> float:
+        """How long ago the lease was renewed, in seconds; 0 if this process drives nothing."""
+        return self._ports.effect_ports.lease.age_ms(self._ports.clock) / 1_000
+
+    async def refusal_of(self, agent_id: str, fingerprint: str) -> str | None:
+        """Return why a run of an agent is left to processes with another version of it; None if it is not."""
+        version = await self._ports.version_of(agent_id, "", fingerprint)
+        return None if not version else await self._drives.availability.versions.refusal(agent_id, version)
 
     async def open(self) -> None:
         """Register as an owner and continue unfinished runs, if this process drives."""
@@ -292,6 +293,7 @@ class Engine:
                 driver.lose()
         lease.renew(now_ms)
         if not self._drives.is_draining:
+            await self._drives.availability.look_at_held()
             await self._drives.availability.versions.declare(is_doubted=is_doubted)
 
     async def _poll_changes(self) -> None:

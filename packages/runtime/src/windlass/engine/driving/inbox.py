@@ -46,7 +46,7 @@ from windlass_harness.loop.events import (
     Stopped,
     within_limit,
 )
-from windlass_harness.loop.subagents import ASK, CANCEL, REPORT, SETTLE, START, CancelItem, ChildEnded
+from windlass_harness.loop.subagents import ASK, CANCEL, REPORT, SETTLE, START, TELL, CancelItem, ChildEnded
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
 from windlass_protocol.bodies import BodyError, data_of, read_body
 from windlass_protocol.frozen import frozen, mutable
@@ -342,6 +342,7 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
+    TELL: lambda _: MessageSent({"message": _NOT_KEPT}),
     ANSWER: _bare_answers,
     BATCH_ANSWERED: lambda item: BatchAnswered(item.run_id or ""),
     COMPACT: lambda _: CompactionRequested(),
@@ -354,6 +355,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
 }
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _message_event,
+    TELL: _message_event,
     ANSWER: answers_in,
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(read_body(DispatchedItem, item.body).request_id),

@@ -1,8 +1,8 @@
-"""Versions of workflows: a run is left to the processes with its version while one of them lives.
+"""Versions of agents: a run is left to the processes with its version while one of them lives.
 
-A process with workflows declares their versions in a document of the store, under its owner id. A run of
-another version is taken only when no living owner has declared it: then the records decide whether its calls
-are the same.
+A process declares the versions of its agents in a document of the store, under its owner id: those of its
+workflows, and in a store that is shared by machines those of all agents. A run of another version is taken
+only when no living owner has declared it, and never if the runtime waits for versions (`package_change`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,26 +13,39 @@ from windlass.engine.clocks import moment
 from windlass.errors import Conflict
 from windlass.ports.clock import Clock
 from windlass.ports.documents import WORKFLOWS, Document, Documents
+from windlass.ports.inbox import NotifyingStore
 from windlass.ports.journal import Ownership
 
 _VERSIONS: Final = "versions"
+_DIGEST: Final = "sha256:"
+"""How the version of an agent that is no workflow begins."""
+_SHORT_CHARS: Final = len(_DIGEST) + 12
 
 
 class _Store(Documents, Ownership, Protocol):
     """Documents, and which owners are alive."""
 
 
-class WorkflowVersions:
-    """The versions of workflows that this process has, and whether others have another one."""
+class AgentVersions:
+    """The versions of agents that this process has, and whether others have another one."""
 
     def __init__(
-        self, store: _Store, clock: Clock, *, owner_id: str, own: Callable[[], Mapping[str, str]]
+        self,
+        store: _Store,
+        clock: Clock,
+        *,
+        owner_id: str,
+        own: Callable[[], Mapping[str, str]],
+        is_waiting: bool = False,
     ) -> None:
         self._store = store
         self._clock = clock
         self._owner_id = owner_id
         self._own = own
         """The versions of this process, by agent."""
+        self._is_waiting = is_waiting
+        """Whether a run of a version that no process has waits."""
+        self._declares_all = isinstance(store, NotifyingStore)
         self._declared: Document | None = None
 
     async def declare(self, *, is_doubted: bool = False) -> None:
@@ -40,7 +53,11 @@ class WorkflowVersions:
 
         With `is_doubted`, another process may have removed the declaration meanwhile.
         """
-        versions = sorted(self._own().values())
+        versions = sorted(
+            version
+            for version in self._own().values()
+            if self._declares_all or not version.startswith(_DIGEST)
+        )
         declared = self._declared
         if declared is None and not versions:
             return
@@ -66,8 +83,11 @@ class WorkflowVersions:
             return None
         declared = await self._all()
         living = await self._living() if declared else frozenset[str]()
+        names = f"{version[:_SHORT_CHARS]} of agent {agent_id}", own_version[:_SHORT_CHARS]
         if any(document.name in living and version in _versions(document) for document in declared):
-            return f"it has a run of {version}, which another process has; this one has {own_version}"
+            return "it has a run of version {}, which another process has; this one has {}".format(*names)
+        if self._is_waiting:
+            return "it waits for a process with version {}; this one has {}".format(*names)
         return None
 
     async def _all(self) -> list[Document]:

@@ -4,9 +4,8 @@ import logging
 import unicodedata
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from inspect import isawaitable
-from math import ceil
 from typing import Final, TypeVar, cast
 from weakref import WeakSet
 
@@ -317,7 +316,7 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
         return None
     is_by_rules = isinstance(policy, RulesPolicy) and decides_by_rules(policy) and not policy.reads_arguments
     is_special = tool.is_shell or tool.is_question or tool.delegates is not None or tool.program is not None
-    is_special = is_special or tool.due is not None
+    is_special = is_special or tool.is_background
     is_plain = isinstance(tool.approval, ApprovalRule) and not is_special
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
@@ -342,7 +341,8 @@ async def _judge(
         if effect.approved_hash is not None and state.run is not None:
             _log_lost(state.run, effect.tool_name)
         return CallRefused(effect.call_id, "unknown_tool", message)
-    if not effect.is_inner and not tool.is_undo and not binding.is_direct(tool.name):
+    is_job = state.run is not None and state.run.job is not None
+    if not (effect.is_inner or tool.is_undo or is_job or binding.is_direct(tool.name)):
         message = f"{tool.name} is a function of programs: call it in the code of run_code"
         return CallRefused(effect.call_id, "unknown_tool", message)
     try:
@@ -352,6 +352,8 @@ async def _judge(
     if effect.is_changed and effect.approved_hash is not None:
         # The person who changed the arguments approved the changed ones.
         effect = replace(effect, approved_hash=arguments.hash)
+    if tool.delegates is None and begins_job(tool, state, effect.call_id):
+        return Judged(_judgement(effect.call_id, tool, _JOB_BEGINS, arguments), arguments)
     if _is_exposed(binding, tool):
         # The policy gets a copy: a change to it must not reach the record of the model's arguments.
         arguments = replace(arguments, json=from_json(to_json(arguments.json)))
@@ -359,6 +361,22 @@ async def _judge(
     if isinstance(gate, CallRefused):
         return gate
     return await _weigh(binding, state, effect, gate, clock=clock, is_attended=is_attended)
+
+
+_JOB_BEGINS: Final = AllowDecision(
+    code="job.begins",
+    reason="The call begins a job, which makes it; it is decided about there.",
+    policy_refs=(PolicyRef(kind=PolicyKind.HOST, id="windlass.jobs"),),
+)
+
+
+def begins_job(tool: Tool[..., object], state: LoopState, call_id: str) -> bool:
+    """Whether a call is answered with a job: not that of the job itself, and none of a workflow."""
+    call, run = state.call(call_id), state.run
+    if not tool.is_background or run is None or run.job is not None:
+        return False
+    program = None if call is None or call.parent_id is None else state.note(call.parent_id).program
+    return program is None or not program.is_of_application
 
 
 async def _weigh(
@@ -369,8 +387,6 @@ async def _weigh(
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
-    if tool.due is not None and isinstance(decision, AllowDecision):
-        decision = _until_due(tool.due(final.json), decision, clock=clock)
     if tool.is_question and not isinstance(decision, DenyDecision | DeferDecision | InterruptDecision):
         return _asks(
             binding, state.run, effect.call_id, replace(gate, arguments=final), is_attended=is_attended
@@ -407,18 +423,6 @@ async def _weigh(
     )
 
 
-def _until_due(due: datetime, decision: AllowDecision, *, clock: Clock) -> AllowDecision | DeferDecision:
-    delay_ms = ceil((due - clock.now()).total_seconds() * 1000)
-    if delay_ms <= 0:
-        return decision
-    return DeferDecision(
-        code="not_due",
-        reason="The time of the call has not come.",
-        policy_refs=decision.policy_refs,
-        resume_after_ms=min(delay_ms, WAIT_MS_MAX),
-    )
-
-
 def _judgement(
     call_id: str,
     tool: Tool[..., object],
@@ -436,7 +440,7 @@ def _judgement(
         arguments=arguments.json,
         arguments_hash=arguments.hash,
         approval_request=approval_request,
-        undo=None if tool.undo is None else tool.undo.name,
+        undo=None if tool.undo is None or decision is _JOB_BEGINS else tool.undo.name,
         notes=notes,
     )
 

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from windlass.agent.agent import subagent_tool
 from windlass.engine.binding import Binding
 from windlass.engine.hook_points import after_call
-from windlass.engine.tool_calls.approval import Judged
+from windlass.engine.tool_calls.approval import Judged, begins_job
 from windlass.engine.tool_calls.results import CallResults, failure_result, review
 from windlass.errors import AgentError
 from windlass.ports.clock import Clock
@@ -26,6 +26,7 @@ from windlass_harness.loop.events import (
     ReviewReport,
     RunTool,
 )
+from windlass_harness.loop.jobs import JobCall
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.subagents import child_of
@@ -48,7 +49,9 @@ class Task:
     child: Child
     package_id: str
     message: str
-    output_schema: JsonObject | None
+    output_schema: JsonObject | None = None
+    job: JobCall | None = None
+    """The one call that the subagent makes, without a model."""
 
 
 class Delegator(Protocol):
@@ -85,32 +88,47 @@ async def delegate(
     event, run, call = judged.event, state.run, state.call(judged.event.call_id)
     if run is None or call is None or not isinstance(event.decision, AllowDecision | ModifyDecision):
         return event
-    tool = binding.tools[call.tool_name]
-    if tool.delegates is None:
+    tool, arguments = binding.tools[call.tool_name], judged.arguments.json
+    is_background = begins_job(tool, state, call.call_id)
+    is_tool = tool.delegates is None
+    if is_tool and not is_background:
         return event
     if delegator is None:
         return CallRefused(event.call_id, REFUSED, "This process cannot start subagents.", event.notes)
-    output_schema = judged.arguments.json.get("output_schema")
-    task = Task(
-        run,
-        child_of(run, call, name=tool.name),
-        tool.delegates or binding.package.package_id,
-        str(judged.arguments.json["message"]),
-        output_schema if isinstance(output_schema, dict) else None,
+    child = child_of(run, call, name=tool.name)
+    package_id = tool.delegates or binding.package.package_id
+    output_schema = arguments.get("output_schema")
+    task = (
+        Task(run, child, package_id, f"Call {tool.name}.", job=JobCall(tool_name=tool.name, input=arguments))
+        if is_tool
+        else Task(
+            run,
+            child,
+            package_id,
+            str(arguments["message"]),
+            output_schema if isinstance(output_schema, dict) else None,
+        )
     )
     try:
         body = await delegator(task)
     except AgentError as error:
         message = binding.redactor.text(error.message)
         return CallRefused(event.call_id, REFUSED, f"The subagent was not started: {message}", event.notes)
-    return replace(event, delegation=Delegation(tool.name, body, parts=_parts(binding, state, call)))
+    delegation = Delegation(
+        tool.name,
+        body,
+        parts=_parts(binding, state, call),
+        is_background=is_background,
+        is_tool=is_tool,
+    )
+    return replace(event, delegation=delegation)
 
 
 def _parts(binding: Binding, state: LoopState, begun: Call) -> int:
     """Return how many subagent calls share the remaining budget; a program may call another one later."""
     parts = sum(
         (tool := binding.tools.get(call.tool_name)) is not None
-        and tool.delegates is not None
+        and (tool.delegates is not None or tool.is_background)
         and state.note(call.call_id).report is None
         for call in state.session.history.open_calls()
     )

@@ -26,6 +26,7 @@ from windlass.engine.tool_calls.results import (
 from windlass.engine.writing.masking import MaskedAnswer, log_failure
 from windlass.errors import AgentError, is_for_us
 from windlass.limits import PROGRAM_CALLS_AT_ONCE_MAX
+from windlass.ports.interpreter import CallBody
 from windlass.ports.sandbox import SessionSandbox
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import (
@@ -35,15 +36,17 @@ from windlass.tools.calling import (
     outcome_of,
     timeout_run,
 )
-from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
+from windlass.tools.context import CallWaits, ToolContext, ToolControl, ToolQuestion, ToolState, copy_of
+from windlass_harness.loop import programs
 from windlass_harness.loop.events import (
     CallAsks,
     CallReturned,
     CallUnbegun,
     LoopEvent,
     RunTool,
-    ToolAsked,
+    ToolWaits,
 )
+from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms
 from windlass_harness.views.runs import RunState
@@ -207,9 +210,7 @@ class ToolEffects:
             return failure_result(call_id, "cancelled", message=message, duration_ms=duration_ms)
         finally:
             call.end()
-        if call.context is not None and (
-            paused := self._questions_event(call, call.context.control.questions)
-        ):
+        if call.context is not None and (paused := self._waits_event(call, call.context.control.waits)):
             return paused
         if _is_finished_at_once(binding, outcome):
             return await self._finish(state, call, outcome)
@@ -275,29 +276,18 @@ class ToolEffects:
                 context.control.lines = before.control.lines
                 call.context = replace(context, deadline=before.deadline)
 
-    def _questions_event(self, call: "_Call", questions: Questions) -> LoopEvent | None:
-        """Return the event of a tool that asked a person, whatever it returned or raised then."""
+    def _waits_event(self, call: "_Call", waits: CallWaits) -> LoopEvent | None:
+        """Return the event of a tool that waits, whatever it returned or raised then."""
         call_id, binding = call.effect.call_id, call.binding
-        if questions.problem is not None:
+        if waits.problem is not None:
             duration_ms = elapsed_ms(self._shared.clock, call.started)
-            return failure_result(call_id, "diverged", message=questions.problem, duration_ms=duration_ms)
-        if not questions.new:
+            return failure_result(call_id, "diverged", message=waits.problem, duration_ms=duration_ms)
+        if not waits.new:
             return None
         self._shared.secret_inputs.keep(
             self._context.session_id, call_id, value=call.arguments.json, redactor=binding.redactor
         )
-        asks = [
-            CallAsks(
-                call_id,
-                question.arguments,
-                question.prompt,
-                options=tuple({"id": name, "label": name} for name in question.options),
-                allow_freeform=not question.options,
-                responders=question.responders,
-            )
-            for question in questions.new
-        ]
-        return ToolAsked(call_id, tuple(asks))
+        return ToolWaits(call_id, tuple(_wait_of(call_id, wait) for wait in waits.new))
 
     async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
         """Return the result of a call: bounded, masked, and reviewed by hooks and the policy."""
@@ -358,10 +348,24 @@ class ToolEffects:
             )
         return self._sandbox
 
-    def _questions(self, call: "_Call", state: LoopState) -> Questions:
-        """Return the questions of a call, with the answers that people gave."""
+    def _waits(self, call: "_Call", state: LoopState) -> CallWaits:
+        """Return what a call waits for, with what came."""
         refusal = None if self._context.can_ask(state) else _NO_PERSON_TO_ASK
-        return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
+        return CallWaits(
+            call.effect.waited, now=self._shared.clock.now, mask=call.binding.redactor.text, refusal=refusal
+        )
+
+    async def _body_of(self, state: LoopState, call: "_Call") -> CallBody | None:
+        """Return what performs a call with what its workflow holds in memory."""
+        call_id = call.effect.call_id
+        made = state.call(call_id)
+        parent = None if made is None or made.parent_id is None else state.call(made.parent_id)
+        program = None if parent is None else state.note(parent.call_id).program
+        if parent is None or program is None:
+            return None
+        number = [made_id for made_id, _, _ in program.calls].index(call_id)
+        effect = programs.effect_of(parent, program)
+        return await self._context.programs(state).body_of(effect, number, binding=call.binding)
 
     def _tool_context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
@@ -385,6 +389,24 @@ class ToolEffects:
             source=run.source,
             metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
-            control=ToolControl(visible_to(self._context.live, effect), self._questions(call, state)),
+            control=ToolControl(
+                visible_to(self._context.live, effect),
+                self._waits(call, state),
+                partial(self._body_of, state, call),
+            ),
             sandbox=call.sandbox,
         )
+
+
+def _wait_of(call_id: str, wait: ToolQuestion | RequestedCall) -> CallAsks | RequestedCall:
+    """Return what a tool waits for as the loop records it."""
+    if isinstance(wait, RequestedCall):
+        return wait
+    return CallAsks(
+        call_id,
+        wait.arguments,
+        wait.prompt,
+        options=tuple({"id": name, "label": name} for name in wait.options),
+        allow_freeform=not wait.options,
+        responders=wait.responders,
+    )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final, cast
 
-from windlass.agent.agent import AnyAgent, output_contract
+from windlass.agent.agent import WORKFLOW_ROUTE, AnyAgent, output_contract
 from windlass.agent.output import OutputType, OutputValidator, contract_hash
 from windlass.agent.package import (
     check_package,
@@ -28,7 +28,7 @@ from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.refusals import invalid_package, missing_agent, missing_deps, missing_port
-from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
+from windlass.runtime.registry import PackageChange, Registered, RuntimePorts, version_of
 from windlass.runtime.rooms import rehearse
 from windlass.runtime.starts.executors import (
     fallbacks_of,
@@ -86,6 +86,22 @@ class RuntimeBinder:
         if agent is None or agent.deps is None or run.result is not None:
             return binding
         return replace(binding, deps=await self._deps(agent, run))
+
+    async def version_of(self, agent_id: str, model_id: str, pinned: str) -> str | None:
+        """Return the version of a run of an agent of this process, which has this fingerprint."""
+        version, registered = (
+            self._ports.registry.versions.get(agent_id),
+            self._ports.registry.agent(agent_id),
+        )
+        if registered is None or registered.fingerprint == pinned:
+            return version
+        if registered.package.provider_route.route_id == WORKFLOW_ROUTE:
+            return model_id
+        try:
+            return version_of(await self._pinned_package(pinned, agent_id))
+        except Rejected:
+            # Binding the run says so.
+            return version
 
     async def _deps(self, agent: AnyAgent, run: RunState) -> object:
         """Return the dependencies of a run: those that its start gave, or new ones of a factory."""
@@ -236,7 +252,7 @@ class RuntimeBinder:
             raise invalid_package("the run started without a package and cannot continue", run.run_id)
         old = await self._pinned_package(pinned, run.run_id)
         is_kept = run.result is not None or run.playground is not None
-        if self._ports.package_change is PackageChange.CONTINUE or is_kept:
+        if self._ports.package_change in (PackageChange.CONTINUE, PackageChange.WAIT) or is_kept:
             # A run that has ended keeps the package it ended with, and a playground run is about its package.
             return old, ()
         today = await self._today(run)

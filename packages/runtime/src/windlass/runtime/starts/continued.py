@@ -36,6 +36,8 @@ _TOOL_CALLS: Final = to_camel("max_tool_calls")
 _COST: Final = to_camel("max_cost_micros")
 _CAPITAL: Final = re.compile("[A-Z]")
 _FOLDED_RECORDS: Final = 512
+_NO_MESSAGE: Final = "Go on."
+"""What the request of a run says that has no message, such as one that a job began; no model reads it."""
 _WORKFLOW_ENDED: Final = (
     "it is one of a workflow, whose function has ended. Nothing was repeated; start a new run with the same "
     "argument, which makes its calls again"
@@ -97,7 +99,7 @@ class ContinuedRuns:
             # The own budget of a run is what those before it have left.
             counted = {row.run_id} if budget is None else continued
             fields["budget"] = await self._budget_left(row, limits, counted)
-        fields["input"] = message.get("parts") or message.get("message") or ""
+        fields["input"] = message.get("parts") or message.get("message") or _NO_MESSAGE
         return RunRequest.model_validate(fields, by_alias=True, by_name=True)
 
     async def check_retry(self, row: RunRow, existing: RunRow, *, budget: BudgetLimits | None) -> None:

@@ -272,7 +272,10 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
             tools[spec.name] = as_pinned(spec, tool)
     for subagent in package.subagents or ():
         tools[subagent.name] = subagent_tool(
-            subagent.name, subagent.description or "", package_id=subagent.package_id
+            subagent.name,
+            subagent.description or "",
+            package_id=subagent.package_id,
+            is_background=bool(subagent.background),
         )
     if package.programs:
         keeps_variables = bool(package.keeps_variables)

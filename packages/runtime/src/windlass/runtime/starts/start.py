@@ -76,6 +76,7 @@ from windlass_protocol import (
     SandboxSpec,
     SessionCapabilities,
 )
+from windlass_protocol.bodies import data_of
 from windlass_protocol.frozen import frozen, sealed
 
 
@@ -343,7 +344,7 @@ class RuntimeDelegator:
         request = RunRequest(
             run_id=child.run_id,
             agent_id=agent.agent_id,
-            input=task.message if is_workflow else first_message,
+            input=task.message if is_workflow or task.job is not None else first_message,
             session_id=child.session_id,
             package_id=task.package_id,
             mode=RunMode.TASK,
@@ -359,6 +360,7 @@ class RuntimeDelegator:
         limits = self._limits.of_run(task.run.owner, agent.agent_id)
         check_limits_priced(self._ports, effective.package, limits, run_id=child.run_id)
         limited = request.model_copy(update={"budget": run_budget(effective.package.budget, limits)})
-        body: JsonObject = {**start_body(limited, effective), "session": session_opening(effective)}
+        begun = start_body(limited, effective, job=None if task.job is None else data_of(task.job))
+        body: JsonObject = {**begun, "session": session_opening(effective)}
         shared = shared_sandbox(task, self._ports, package)
         return body if shared is None else {**body, "parent": {"sandbox": shared}}

@@ -58,12 +58,14 @@ def start_body(
     *,
     retry_of: str | None = None,
     undo: JsonObject | None = None,
+    job: JsonObject | None = None,
     playground: JsonObject | None = None,
 ) -> JsonObject:
     """Return the inbox item of a request; equal requests give equal items.
 
     A run that continues a failed one has no message. A run of the playground has its messages in its session;
     this one is for lists. A run that reverses calls has no limits and no output contract: it calls no model.
+    One that makes the call of a job has no contract for the same reason.
     """
     package = effective.package
     facts = RequestedRun(
@@ -94,7 +96,9 @@ def start_body(
     if budget is not None:
         body["budget"] = budget.model_dump(mode="json", by_alias=True)
     contracts = package.output_contracts
-    if contracts:
+    if job is not None:
+        body["job"] = job
+    elif contracts:
         body["contract"] = contracts[0].model_dump(mode="json", by_alias=True)
     return body
 

@@ -1,0 +1,1 @@
+"""Agents, checkpoints and sessions of other frameworks: one module for each framework."""

@@ -129,8 +129,8 @@ def test_a_person_who_refuses_ends_the_run_unpaid() -> None:
     details = result.error.details or {}
     assert (details["limit"], details["subject"]) == ("house", "ann")
     assert result.error.message == (
-        f"The limit house of ann for {details['period']} is reached, and a person refused to let the run exceed "
-        "it: Enough for today."
+        f"The limit house of ann for {details['period']} is reached, and a person refused to let the run "
+        "exceed it: Enough for today."
     )
     assert len(model.requests) == 2
 

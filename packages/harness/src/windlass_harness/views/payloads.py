@@ -149,7 +149,7 @@ def model_name(route_id: str, model_id: str) -> str:
 def first_model_name(route_id: str | None, model_id: str) -> str:
     """Return the first model of a run as its records name it; others are named as agents do.
 
-    That is its id, unless the id could be the name of another one, such as that of `openrouter/openai/gpt-4o`.
+    That is its id, unless that could be the name of another one, as in `openrouter/openai/gpt-4o`.
     """
     return model_id if route_id is None or "/" not in model_id else model_name(route_id, model_id)
 

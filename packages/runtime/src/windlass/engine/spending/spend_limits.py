@@ -506,15 +506,15 @@ def _over_limit(refusal: CallRefusal, *, per: Period | None, ends_at: str | None
     else:
         used, most, needed = state.tokens, purse.max_tokens or 0, refusal.needed_tokens
         held, unit = state.held_tokens, "tokens"
+    title = limit_title(purse.limit, purse.subject, purse.period)
     again = "" if ends_at is None else f" It begins anew at {ends_at}."
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
         message=(
-            f"The {limit_title(purse.limit, purse.subject, purse.period)} is reached: {used:,} of {most:,} {unit} "
-            f"are spent, {held:,} are set aside for calls under way, and the next answer may need {needed:,}."
-            f"{again} An operator can raise it."
+            f"The {title} is reached: {used:,} of {most:,} {unit} are spent, {held:,} are set aside for "
+            f"calls under way, and the next answer may need {needed:,}.{again} An operator can raise it."
         ),
         details={
             "reason": "limit_reached",

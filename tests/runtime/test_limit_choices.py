@@ -266,7 +266,7 @@ def test_a_cheaper_model_with_the_name_that_the_first_one_has_at_its_provider_is
     dear.route_id, cheap.route_id = "gateway", "openai"
     agent = Agent("clerk", model=[dear, cheap], tools=[look], prices={"gateway/*": DEAR, "openai/gpt": CHEAP})
 
-    async def story() -> tuple[list[object], dict[str, Usage]]:
+    async def story() -> tuple[Sequence[object], dict[str, Usage]]:
         limits = [limit("cheaper", max_cost_micros=2 * COST + 700)]
         async with AgentRuntime.in_memory([agent], limits=limits) as runtime:
             handle = await runtime.start_run(agent, "Hi")

@@ -135,6 +135,22 @@ def test_a_person_who_refuses_ends_the_run_unpaid() -> None:
     assert len(model.requests) == 2
 
 
+def test_what_an_answer_did_not_need_is_there_for_the_next_one() -> None:
+    # The loop itself answers calls of a tool that there is not: the next model call follows at once.
+    model = ScriptedModel(
+        [*[replace(call("nothing"), usage=USAGE)] * 3, say("Done.", usage=USAGE)], model_id="dear"
+    )
+    agent = clerk(model, dear=DEAR)
+
+    async def story() -> RunResult:
+        limits = [limit("refuse", max_cost_micros=5 * COST)]
+        async with AgentRuntime.in_memory([agent], limits=limits) as runtime:
+            return await (await runtime.start_run(agent, "Hi")).wait()
+
+    result = play(story())
+    assert (result.status, len(model.requests)) == (RunStatus.COMPLETED, 4)
+
+
 def test_only_those_who_are_named_may_answer() -> None:
     agent = clerk(ScriptedModel(looks(2), model_id="dear"), dear=DEAR)
 

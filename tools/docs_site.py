@@ -63,6 +63,7 @@ PACKAGES: Final = {
     "windlass.client": "Client of servers",
     "windlass.steps": "The loop as a function",
     "windlass.storage": "Documents from elsewhere",
+    "windlass.foreign": "Other frameworks",
     "windlass.ports": "Ports: contracts of adapters",
     "windlass_server": "Server",
     "windlass_sidecar": "Sidecar",
@@ -126,6 +127,15 @@ REACHED: Final = {
     ),
     "windlass.ledger": ("windlass_harness.ledger.goals.RunFacts", "windlass_harness.ledger.tapes.Tape"),
     "windlass.client": ("windlass.client.feed.EventFeed",),
+    "windlass.foreign": (
+        "windlass.foreign.claude_agent_sdk.WindlassSessionStore",
+        "windlass.foreign.langgraph.WindlassSaver",
+        "windlass.foreign.langgraph.run_graph",
+        "windlass.foreign.openai_agents.WindlassSession",
+        "windlass.foreign.openai_agents.durable",
+        "windlass.foreign.pydantic_ai.WindlassDurability",
+        "windlass.foreign.pydantic_ai.tools_of",
+    ),
     "windlass.storage": (
         "windlass.storage.adapter.DocumentPage",
         "windlass.storage.adapter.StorageAdapter",

@@ -16,6 +16,7 @@ from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent.dynamic import DynamicContext, dynamic
 from windlass.code_mode import programs
+from windlass.engine.tool_calls.call_judge import CallJudge
 from windlass.errors import Rejected
 from windlass.limits import (
     PROGRAM_PRINTED_CHARS_MAX,
@@ -28,6 +29,8 @@ from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.testing.interpreter import WaveInterpreter, waves
 from windlass.tools import Tool
 from windlass.tools.programs import Functions, program_tools
+from windlass_harness.loop.events import JudgeCall, LoopEvent
+from windlass_harness.loop.state import LoopState
 from windlass_harness.views.eve import EveGrammar
 from windlass_protocol import Event, JsonObject, RunMode
 
@@ -42,6 +45,12 @@ async def double(number: int) -> int:
 async def pay(cents: int) -> str:
     """Pay."""
     return f"paid {cents}"
+
+
+@tool(mode="read")
+async def note(text: str) -> str:
+    """Return a text."""
+    return text
 
 
 def coder(
@@ -589,3 +598,28 @@ def test_others_have_their_turn_between_thousands_of_calls(monkeypatch: pytest.M
     play(story())
     assert len(read) == 5_000
     assert max(Counter(read).values()) <= 100
+
+
+def test_the_calls_of_a_program_are_judged_at_once_where_the_rules_allow_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged: list[str] = []
+    judge = CallJudge.judge
+
+    async def count_judge(self: CallJudge, state: LoopState, effect: JudgeCall) -> LoopEvent:
+        judged.append(effect.tool_name)
+        return await judge(self, state, effect)
+
+    monkeypatch.setattr(CallJudge, "judge", count_judge)
+    source = "total = 0\nfor number in range(20):\n    total += await double(number)\ntotal"
+    assert output_of(coder(source)) == 380
+    assert judged == ["run_code", "double"], "the policy was asked about the first call alone"
+
+
+def test_a_call_of_a_program_with_a_mask_is_refused_each_time() -> None:
+    masked = (
+        "try:\n    {} = await note('[redacted:token]')\nexcept RuntimeError as error:\n    {} = str(error)\n"
+    )
+    tries = "".join(masked.replace("{}", name) for name in ("second", "third"))
+    source = f"first = await note('plain')\n{tries}[first, second == third, 'secret' in second]"
+    assert output_of(coder(source, tools=(note,))) == ["plain", True, True]

@@ -51,7 +51,7 @@ class Script(Model):
 
 
 @function_tool
-def find(name: str) -> str:
+async def find(name: str) -> str:
     """Find an item."""
     DONE["find"] += 1
     return f"found {name}"
@@ -152,9 +152,9 @@ def test_agents_that_it_hands_over_to_are_durable_too() -> None:
 
 
 def test_outside_of_a_workflow_the_agent_is_as_it_was() -> None:
-    result = Runner.run_sync(shop, "tea", run_config=QUIET)
+    result = asyncio.run(Runner.run(shop, "tea", run_config=QUIET))
     assert [item.name for item in result.interruptions] == ["buy"]
-    plain = Runner.run_sync(seller, "tea", run_config=QUIET)
+    plain = asyncio.run(Runner.run(seller, "tea", run_config=QUIET))
     assert [item.name for item in plain.interruptions] == ["buy"]
 
 

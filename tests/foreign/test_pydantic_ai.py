@@ -40,7 +40,7 @@ def returns(messages: Sequence[ModelMessage]) -> list[ToolReturnPart]:
 def script(*calls: tuple[str, dict[str, Any]]) -> FunctionModel:
     """A model that calls tools one after the other, and then says what they returned."""
 
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         results = returns(messages)
         if len(results) < len(calls):
             name, arguments = calls[len(results)]
@@ -59,7 +59,7 @@ shop = PydanticAgent(
 
 
 @shop.tool_plain(metadata={"windlass": {"mode": "read"}})
-def find(name: str) -> str:
+async def find(name: str) -> str:
     """Find an item."""
     DONE["find"] += 1
     return f"found {name}"
@@ -149,7 +149,7 @@ def about(ctx: RunContext[str]) -> str:
 
 
 @planner.tool(metadata={"windlass": {"mode": "read", "effect": "read"}})
-def limits(ctx: RunContext[str]) -> dict[str, str]:
+async def limits(ctx: RunContext[str]) -> dict[str, str]:
     """The limits."""
     return {"for": ctx.deps}
 

@@ -12,7 +12,7 @@ import pytest
 from tests.client.rig import client_of, faking, frame, reply, stream
 from tests.runtime.runtime_rig import play
 
-from windlass import Agent, AgentRuntime, tool
+from windlass import Agent, AgentRuntime, Change, HookCall, hook, tool
 from windlass.agent import attachments
 from windlass.agent.attachments import ESCAPES_MAX, check_parts
 from windlass.client import feed, link
@@ -417,3 +417,89 @@ def test_a_large_piece_of_an_answer_is_masked_in_turns(monkeypatch: pytest.Monke
     assert play(story()) == ("password=[redacted] " * 20_000, [reasoning])
     assert max(fed) == LIGHT_CHARS_MAX
     assert sum(fed) == len(text) + len(reasoning)
+
+
+SECRET = "ghp_" + "a1B2c3D4e5" * 4
+MARK = "the only row of the ledger"
+
+
+def test_a_structured_result_is_searched_for_secrets_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[bool] = []
+    is_clean = Redactor.is_clean
+
+    def count_search(self: Redactor, value: object, *limits: float) -> bool:
+        if MARK in str(value):
+            searches.append(is_clean(self, value, *limits))
+        return is_clean(self, value, *limits)
+
+    @tool(mode="read")
+    async def rows() -> list[dict[str, str]]:
+        """Return the rows."""
+        return [{"row": MARK}]
+
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel([call("rows"), say("done")]), tools=[rows])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            monkeypatch.setattr(Redactor, "is_clean", count_search)
+            await (await runtime.start_run(agent, "go")).wait()
+            monkeypatch.undo()
+
+    play(story())
+    assert searches == [True], "and its record is not searched again"
+
+
+def test_a_text_result_with_the_beginning_of_a_secret_is_searched_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[str] = []
+    is_clean, mask_shapes = Redactor.is_clean, redact.mask_shapes
+    source = f"token: {MARK}"
+
+    def count_search(self: Redactor, value: object, *limits: float) -> bool:
+        if value == source:
+            searches.append("is_clean")
+        return is_clean(self, value, *limits)
+
+    def mask(text: str) -> str:
+        if text == source:
+            searches.append("mask_shapes")
+        return mask_shapes(text)
+
+    @tool(mode="read")
+    async def read() -> str:
+        """Return the source."""
+        return source
+
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel([call("read"), say("done")]), tools=[read])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            monkeypatch.setattr(Redactor, "is_clean", count_search)
+            monkeypatch.setattr(redact, "mask_shapes", mask)
+            await (await runtime.start_run(agent, "go")).wait()
+            monkeypatch.undo()
+
+    play(story())
+    assert searches == ["mask_shapes"]
+
+
+def test_a_structured_result_that_a_hook_changed_is_masked_again() -> None:
+    @hook("after_tool_call", right="mutate")
+    async def leak(seen: HookCall) -> Change:
+        """Put a secret where there was none."""
+        return Change(result=[{"row": SECRET}])
+
+    @tool(mode="read")
+    async def rows() -> list[dict[str, str]]:
+        """Return the rows."""
+        return [{"row": MARK}]
+
+    async def story() -> list[object]:
+        model = ScriptedModel([call("rows"), say("done")])
+        agent = Agent("a", model=model, tools=[rows], hooks=[leak])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start_run(agent, "go")
+            return [event.data async for event in handle.events() if event.type == "action.result"]
+
+    (data,) = play(story())
+    assert SECRET not in str(data)
+    assert "[redacted" in str(data)

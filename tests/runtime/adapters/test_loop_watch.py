@@ -1,16 +1,28 @@
 """Stalls of the event loop: they are seen, named, counted and logged once."""
 
 import asyncio
+import gc
 import logging
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters import loop_watch
-from windlass.adapters.loop_watch import LATEST_MAX, STALL_S, LoopThread, RuntimeWatch, StallCounts
+from windlass.adapters.loop_watch import (
+    COLLECTIONS_PER_COUNT,
+    GARBAGE_MAX,
+    LATEST_MAX,
+    STALL_S,
+    WHOLE_S,
+    LoopThread,
+    RuntimeWatch,
+    SettledHeap,
+    StallCounts,
+)
 from windlass.parts import loop_stalls
 from windlass.ports.machine import Stall, StallTotals
 from windlass.testing import ScriptedModel, call, say
@@ -234,3 +246,82 @@ def test_the_counts_of_the_process_are_what_parts_tells() -> None:
     before = loop_stalls().count
     loop_watch.COUNTS.add(Stall(251, None, "", ""))
     assert loop_stalls().count == before + 1
+
+
+class Collected:
+    """A heap with a clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.heap = SettledHeap(lambda: self.now_s)
+
+
+@pytest.fixture
+def collected() -> Iterator[Collected]:
+    collected = Collected()
+    gc.collect()
+    collected.heap.start()
+    yield collected
+    collected.heap.stop()
+    gc.collect()
+
+
+class Node:
+    """Refers to itself: only a garbage collection frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def forgotten_node() -> "weakref.ref[Node]":
+    """Return a node that became garbage after a collection had exempted it."""
+    node = Node()
+    gc.collect()
+    return weakref.ref(node)
+
+
+def test_a_full_collection_walks_only_what_was_made_since_the_last_one(collected: Collected) -> None:
+    made = [[number] for number in range(1_000)]
+    gc.collect()
+    walked_next = {id(item) for item in gc.get_objects()}
+    assert not walked_next.intersection(map(id, made)), "it exempted them"
+    assert gc.get_objects(generation=2) == []
+    node = weakref.ref(Node())
+    gc.collect()
+    assert node() is None, "what is garbage at the first collection after it was made goes"
+
+
+def test_exempt_garbage_goes_after_an_hour(collected: Collected) -> None:
+    node = forgotten_node()
+    collected.now_s += WHOLE_S - 1
+    gc.collect()
+    gc.collect()
+    assert node() is not None
+    collected.now_s += 1
+    gc.collect()
+    gc.collect()
+    assert node() is None
+    assert gc.get_objects(generation=2) == [], "and all is exempt again"
+
+
+def test_exempt_garbage_goes_when_there_may_be_much_of_it(collected: Collected) -> None:
+    node = forgotten_node()
+    for _ in range(2 * COLLECTIONS_PER_COUNT):
+        gc.collect()
+    assert node() is not None
+    more = [[number] for number in range(max(GARBAGE_MAX, gc.get_freeze_count()))]
+    for _ in range(COLLECTIONS_PER_COUNT + 1):
+        gc.collect()
+    assert node() is None
+    assert len(more) < gc.get_freeze_count(), "and all is exempt again"
+
+
+def test_a_heap_that_stops_exempts_nothing() -> None:
+    heap = SettledHeap()
+    heap.start()
+    heap.start()
+    node = forgotten_node()
+    heap.stop()
+    gc.collect()
+    assert node() is None
+    assert gc.get_freeze_count() == 0

@@ -1,5 +1,8 @@
 """The cache of recently driven sessions."""
 
+import asyncio
+import gc
+from collections import Counter
 from pathlib import Path
 
 from tests.runtime.runtime_rig import play
@@ -8,9 +11,11 @@ from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.agent.policy import allow_start
+from windlass.engine.driving.driver import Driver
 from windlass.engine.driving.drives import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
+from windlass.engine.effects import Effects
 from windlass.engine.model_calls.model_call import Prompt
-from windlass.engine.writing.writer import Loaded
+from windlass.engine.writing.writer import RECORDS_PER_READ, Loaded, SessionWriter
 from windlass.feed import Feed
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
@@ -130,5 +135,58 @@ def test_records_of_another_process_are_seen_despite_the_cache(tmp_path: Path) -
                 runtime = here if turn % 2 else there
                 handle = await runtime.start_run(counting(), "hello", session_id="s1", run_id=f"r{turn}")
                 assert (await handle.wait()).output == str(2 * turn + 1)
+
+    play(story())
+
+
+def test_what_drove_a_session_is_freed_without_a_garbage_collection() -> None:
+    drivers = (Driver, Effects, SessionWriter)
+
+    async def story() -> list[str]:
+        agent = Agent("a", model=ScriptedModel(lambda _: say("done")))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            for number in range(3):
+                await (await runtime.start_run(agent, "go", session_id=f"s{number}")).wait()
+            for _ in range(50):
+                await asyncio.sleep(0)
+            return [type(item).__name__ for item in gc.get_objects() if isinstance(item, drivers)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert play(story()) == []
+    finally:
+        gc.enable()
+
+
+def test_sessions_that_are_taken_over_together_are_loaded_in_turns() -> None:
+    turn, loads, count = 0, Counter[int](), 12
+
+    class TurnStore(ReadStore):
+        async def aclose(self) -> None:
+            """Stay open: another process goes on."""
+
+        async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+            if limit == RECORDS_PER_READ:
+                loads[turn] += 1
+            return await super().read(session_id, after=after, limit=limit)
+
+    def tick() -> None:
+        nonlocal turn
+        turn += 1
+        asyncio.get_running_loop().call_soon(tick)
+
+    async def story() -> None:
+        store = TurnStore()
+        for _ in range(2):
+            agent = counting()
+            builder = AgentRuntime.builder().journal(store).content(store)
+            builder = builder.event_bus(Feed(store, SystemClock())).policy(allow_start).agent(agent)
+            async with builder.build() as runtime:
+                tick()
+                names = [f"s{number}" for number in range(count)]
+                starts = (runtime.start_run(agent, "hello", session_id=name) for name in names)
+                await asyncio.gather(*(handle.wait() for handle in await asyncio.gather(*starts)))
+        assert [*loads.values()] == [1] * count
 
     play(story())

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from tests.harness.views.journal import streams
 from tests.runtime.feed.scene import ENOUGH, Reader, WatchedStore, World, draft, drain, ended, run, ticks
 
 from windlass.errors import Conflict, Unavailable
+from windlass.feed.bus import DOUBTED_AT_ONCE
 from windlass.ports.feed import EventBus, StreamOptions
 from windlass_harness.record import Record, to_event
 from windlass_protocol import ErrorKind, RetryClass, RunCursor
@@ -352,5 +354,51 @@ def test_a_bounded_stream_ends_even_if_the_journal_has_less_than_it_said() -> No
         world.store.last_position = boasting
         stream = world.feed.subscribe_all(options=StreamOptions(follow=False))
         assert [event.seq for event in await drain(stream)] == [1]
+
+    run(main)
+
+
+def test_readers_of_many_sessions_read_the_journal_again_in_several_turns() -> None:
+    async def main() -> None:
+        store, count = WatchedStore(), 5 * DOUBTED_AT_ONCE
+        world = World(store)
+        for number in range(count):
+            await world.append(draft("x.old"), session_id=f"s{number}")
+        readers = [Reader(world.feed.subscribe_session(f"s{number}")) for number in range(count)]
+        await ticks(ENOUGH)
+        for number in range(count):
+            await world.write(draft("x.elsewhere"), session_id=f"s{number}")
+        world.feed.notify()
+        most, before = 0, store.reads
+        for _ in range(ENOUGH):
+            reads = store.reads
+            await ticks(1)
+            most = max(most, store.reads - reads)
+        assert all(reader.seqs == [1, 2] for reader in readers)
+        assert store.reads - before >= count
+        # A reader reads what is new, and in a later turn that there is no more.
+        assert 0 < most <= 3 * DOUBTED_AT_ONCE
+        for reader in readers:
+            await reader.stop()
+
+    run(main)
+
+
+def test_callers_that_wait_for_many_runs_look_again_in_several_turns() -> None:
+    async def main() -> None:
+        store, count = WatchedStore(), 3 * DOUBTED_AT_ONCE
+        world = World(store)
+        for number in range(count):
+            await world.begin(f"r{number}", f"s{number}")
+        waits = [asyncio.create_task(world.feed.terminal_event(f"r{number}")) for number in range(count)]
+        await ticks(ENOUGH)
+        for number in range(count):
+            await world.write(ended(run_id=f"r{number}"), session_id=f"s{number}")
+        world.feed.notify([f"s{number}" for number in range(count)])
+        done = [0]
+        while done[-1] < count:
+            await ticks(1)
+            done.append(sum(wait.done() for wait in waits))
+        assert max(after - before for before, after in pairwise(done)) <= DOUBTED_AT_ONCE
 
     run(main)

@@ -2,6 +2,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Awaitable, Coroutine
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
@@ -20,7 +21,7 @@ from windlass.testing import (
 )
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools import calling as tool_thread
-from windlass.tools.calling import ToolRun, failure_text, run_tool
+from windlass.tools.calling import ToolRun, TurnGate, failure_text, run_tool
 from windlass.tools.context import ToolContext
 from windlass_protocol import JsonObject, ToolResult
 
@@ -312,3 +313,30 @@ def test_a_failure_without_the_mark_is_not_retried_and_the_timeout_covers_the_re
     assert "no" in plain_error
     assert "did not finish within 1,000 ms" in slow_error
     assert calls == ["plain", "slow", "slow", "slow"], "after pauses of 0.2 and 0.4 seconds the time is over"
+
+
+def test_a_gate_lets_so_many_go_on_in_a_turn_in_their_order() -> None:
+    async def story() -> None:
+        gate, order = TurnGate(3), list[int]()
+
+        async def go(number: int) -> None:
+            await gate.wait()
+            order.append(number)
+
+        tasks = [asyncio.create_task(go(number)) for number in range(10)]
+        await asyncio.sleep(0)
+        # Who leaves takes no place.
+        tasks[4].cancel()
+        counts = [len(order)]
+        while len(order) < 9:
+            await asyncio.sleep(0)
+            counts.append(len(order))
+        assert order == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+        assert max(after - before for before, after in pairwise([0, *counts])) == 3
+        for _ in range(3):
+            # A turn later it is as before.
+            await asyncio.sleep(0)
+        await asyncio.gather(*(go(number) for number in range(3)))
+        assert order[9:] == [0, 1, 2]
+
+    run(story())

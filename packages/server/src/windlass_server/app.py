@@ -510,9 +510,8 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] as in uvicorn
         """Start the timeout of the first request."""
-        writes = GatheredWrites(
-            transport, self.loop, is_behind=lambda: self.conn.their_state is h11.SEND_BODY
-        )
+        conn = self.conn
+        writes = GatheredWrites(transport, self.loop, is_behind=lambda: conn.their_state is h11.SEND_BODY)
         super().connection_made(writes)
         self._expect()
         if len(self.connections) > connections_max():

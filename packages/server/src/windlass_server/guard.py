@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from windlass.limits import LIGHT_CHARS_MAX
 from windlass.parts import Clock, new_id
 from windlass.telemetry.spans import TRACEPARENT, TRACESTATE, context_in
-from windlass.tools.calling import read_by_size
+from windlass.tools.calling import TurnGate, read_by_size
 from windlass.webhooks import PayloadRefused, SignatureRefused
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.codec_scan import count_values
@@ -56,6 +56,8 @@ from windlass_server.work import Stalls, WorkMetrics
 _LOG: Final = logging.getLogger("windlass.server")
 _PATH_CHARS_MAX: Final = 200
 """Characters of a path without a route in the log."""
+BEGUN_AT_ONCE: Final = 8
+"""Requests that begin in one turn of the event loop: to a server that starts, all readers come at once."""
 UNKNOWN: Final = "unknown"
 """The label of a request without a route."""
 
@@ -419,6 +421,7 @@ class Guard:
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
         self._clock = clock
         self._slots = Slots(limits, metrics)
+        self._turns = TurnGate(BEGUN_AT_ONCE)
         # Apart from users: bodies of strangers that do not come must not take the slots of users.
         self._unsigned = Slots(limits, metrics)
 
@@ -450,6 +453,8 @@ class Guard:
                     message["headers"] = [*message["headers"], _CLOSE]
             await send(message)
 
+        if is_route:
+            await self._turns.wait()
         # The slot and the tenant are held until the response is sent, streams included.
         held = _Held()
         try:

@@ -384,6 +384,8 @@ class CallReturned:
     """Lines that the tool logged."""
     notes: tuple[Body, ...] = ()
     """Records that accompany the event, such as a hook that ran."""
+    masked: JsonValue = None
+    """An output in which secrets were masked: while it is `output`, it is not searched for them again."""
 
 
 @frozen

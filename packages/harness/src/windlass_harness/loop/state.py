@@ -5,6 +5,7 @@ record would make long sessions slow.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, TypedDict
 
 from pydantic import JsonValue
@@ -41,7 +42,7 @@ from windlass_harness.loop.notes import (
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.record import Record
 from windlass_harness.times import ms_of
-from windlass_harness.views.fold import Handlers, dump_state, load_state
+from windlass_harness.views.fold import Handlers, dump_state, load_parts, load_state
 from windlass_harness.views.history import Call
 from windlass_harness.views.payloads import (
     SKIPPED,
@@ -59,6 +60,7 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    ModelMessage,
     RecoveryChoice,
     RunStatus,
 )
@@ -138,6 +140,11 @@ class LoopState:
         """Apply the next records."""
         for record in entries:
             self.apply(record)
+
+    def measure(self) -> None:
+        """Measure the messages that are new since the last time, as the next model call would."""
+        history = self.session.history
+        self.size_sums.since(0, history.messages, revision=history.revision)
 
     def disown(self) -> None:
         """Drop grants, jobs and deliveries of the session that this one was copied from."""
@@ -754,11 +761,18 @@ class LoopSnapshot:
     cached_prompt: CachedPrompt | None
 
 
+_MESSAGES_AT_ONCE: Final = 256
+"""Messages of a snapshot that are encoded and read together."""
+
+
 def dump_loop(state: LoopState) -> bytes:
     """Return the state as a snapshot."""
+    session = state.session.freeze()
+    messages = session.history.messages
+    first = replace(session, history=replace(session.history, messages=messages[:_MESSAGES_AT_ONCE]))
     return dump_state(
         LoopSnapshot(
-            state.session.freeze(),
+            first,
             state.notes,
             state.run_notes,
             state.grants,
@@ -768,16 +782,22 @@ def dump_loop(state: LoopState) -> bytes:
             state.compacting,
             state.variables,
             state.cached_prompt,
-        )
+        ),
+        *(
+            messages[at : at + _MESSAGES_AT_ONCE]
+            for at in range(_MESSAGES_AT_ONCE, len(messages), _MESSAGES_AT_ONCE)
+        ),
     )
 
 
 def load_loop(snapshot: bytes) -> LoopState | None:
     """Return the state of a snapshot; None if it must be folded again."""
-    loaded = load_state(LoopSnapshot, snapshot)
-    if loaded is None:
+    loaded, more = load_state(LoopSnapshot, snapshot), load_parts(tuple[ModelMessage, ...], snapshot)
+    if loaded is None or more is None:
         return None
     state = LoopState(loaded.session)
+    for messages in more:
+        state.session.history.messages += messages
     state.notes = loaded.notes
     state.run_notes = loaded.run_notes
     state.grants = loaded.grants

@@ -113,6 +113,8 @@ class Redactor:
         its JSON. In a list, the item after an option with a secret name is masked: ["login", "--password",
         "x"].
         """
+        if type(value) is str:
+            return self.text(value)
         if self.is_clean(value):
             return value
         return _Walk(self).value(value, 0, _Hide.NOTHING)

@@ -128,19 +128,34 @@ VIEW_VERSION: Final = 10
 """Increased whenever a fold or a state changes, so that old snapshots are not read."""
 
 
-def dump_state(state: object) -> bytes:
-    """Return a state as bytes: a line with its type and version, then JSON."""
+def dump_state(state: object, *parts: object) -> bytes:
+    """Return a state as bytes: a line with its type and version, then JSON; parts of it have a line each.
+
+    Nothing can interrupt the encoding of one value: a state of megabytes is encoded in parts.
+    """
     # A pydantic adapter takes twenty milliseconds to build; only reading needs one.
-    return _head(type(state)) + to_json(state, fallback=data_of)
+    lines = (to_json(value, fallback=data_of) for value in (state, *parts))
+    return _head(type(state)) + b"\n".join(lines)
 
 
 def load_state(state_type: type[StateT], snapshot: bytes) -> StateT | None:
-    """Return the state in a snapshot; None if it must be folded again."""
+    """Return the state in a snapshot, without its parts; None if it must be folded again."""
     head = _head(state_type)
     if not snapshot.startswith(head):
         return None
+    return _load(state_type, snapshot[len(head) :].partition(b"\n")[0])
+
+
+def load_parts(part_type: type[StateT], snapshot: bytes) -> list[StateT] | None:
+    """Return the parts of the state in a snapshot; None if it must be folded again."""
+    parts = [_load(part_type, line) for line in snapshot.split(b"\n")[2:]]
+    whole = [part for part in parts if part is not None]
+    return whole if len(whole) == len(parts) else None
+
+
+def _load(state_type: type[StateT], raw: bytes) -> StateT | None:
     try:
-        return _adapter(state_type).validate_json(snapshot[len(head) :], by_alias=True, by_name=False)
+        return _adapter(state_type).validate_json(raw, by_alias=True, by_name=False)
     except ValidationError:
         return None
 

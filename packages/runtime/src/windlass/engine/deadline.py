@@ -304,9 +304,17 @@ class Interruptible:
         if await self._is_unwanted():
             self.break_off()
 
+    def end(self) -> None:
+        """Ask no more whether work is unwanted: none follows, and what was asked can be freed at once."""
+        self._is_unwanted = _is_never_unwanted
+
     def break_off(self) -> None:
         """Interrupt the work."""
         self._is_rung = self._waiter is None
         if self._waiter is not None and not self._is_broken_off:
             self._is_broken_off = True
             self._waiter.cancel()
+
+
+async def _is_never_unwanted() -> bool:
+    return False

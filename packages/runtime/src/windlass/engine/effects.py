@@ -122,7 +122,8 @@ class Effects:
         self._models.forget_answered(state)
 
     def close(self) -> None:
-        """Stop publishing: this process no longer drives the session."""
+        """Stop publishing: this process no longer drives the session, and its driver is not rung."""
+        self.tasks.ring = lambda: None
         self._tools.free_slots()
         self._context.close_programs()
         if self._context.live is not None:

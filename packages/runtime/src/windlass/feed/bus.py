@@ -47,6 +47,8 @@ from windlass_protocol.generated.records import ActionResult
 
 _STORED: Final = StreamOptions(follow=False, with_live=False)
 _NEWEST_RECORDS: Final = 16
+DOUBTED_AT_ONCE: Final = 16
+"""Topics whose readers read the journal again in one turn of the event loop."""
 
 
 class Feed:
@@ -118,15 +120,14 @@ class Feed:
         return self._open(LiveStep(started, on_change=self._stir, on_close=self._close))
 
     def notify(self, sessions: Collection[str] | None = None) -> None:
-        """Make readers of sessions read the journal again, and those of everything; None: every reader."""
-        for key in tuple(self._topics) if sessions is None else (*sessions, EVERYTHING):
-            topic = self._topic_of(key)
-            if topic is not None:
-                topic.doubt()
-        for run_id in tuple(self._ends):
-            session_id = self._end_sessions.get(run_id)
-            if sessions is None or session_id is None or session_id in sessions:
-                self._tell(run_id, None)
+        """Make readers of sessions read the journal again, and those of everything; None: every reader.
+
+        Readers of many topics begin in several turns of the event loop.
+        """
+        keys = tuple(self._topics) if sessions is None else (*sessions, EVERYTHING)
+        ends = [(run_id, self._end_sessions.get(run_id)) for run_id in self._ends]
+        run_ids = [run_id for run_id, name in ends if sessions is None or name is None or name in sessions]
+        self._doubt(keys, run_ids)
 
     def end(self, error: AgentError) -> None:
         """End all streams and waits with an error."""
@@ -335,6 +336,19 @@ class Feed:
             topic = self._topic_of(key)
             if topic is not None:
                 yield key, topic
+
+    def _doubt(self, keys: Sequence[str], run_ids: Sequence[str]) -> None:
+        """Make some readers of topics, and callers that wait for runs, look again; others in later turns."""
+        for key in keys[:DOUBTED_AT_ONCE]:
+            topic = self._topic_of(key)
+            if topic is not None:
+                topic.doubt()
+        for run_id in run_ids[:DOUBTED_AT_ONCE]:
+            if run_id in self._ends:
+                self._tell(run_id, None)
+        keys, run_ids = keys[DOUBTED_AT_ONCE:], run_ids[DOUBTED_AT_ONCE:]
+        if keys or run_ids:
+            get_running_loop().call_soon(self._doubt, keys, run_ids)
 
     def _stir(self, step: LiveStep) -> None:
         """Wake the readers of a step that has a new delta."""

@@ -443,6 +443,7 @@ class OpenedSaver(AbstractContextManager[WindlassSaver], AbstractAsyncContextMan
         self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop of a thread of its own, for programs without one."""
+        self._thread: Thread | None = None
 
     async def __aenter__(self) -> WindlassSaver:
         self._store = await open_store(self._path)
@@ -456,19 +457,28 @@ class OpenedSaver(AbstractContextManager[WindlassSaver], AbstractAsyncContextMan
 
     def __enter__(self) -> WindlassSaver:
         self._loop = asyncio.new_event_loop()
-        Thread(target=self._loop.run_forever, name="windlass-langgraph", daemon=True).start()
+        self._thread = Thread(target=self._loop.run_forever, name="windlass-langgraph", daemon=True)
+        self._thread.start()
         try:
             return asyncio.run_coroutine_threadsafe(self.__aenter__(), self._loop).result()
         except BaseException:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._end_loop()
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._loop is not None, "only what was entered is left"
-        asyncio.run_coroutine_threadsafe(self.__aexit__(kind, error, trace), self._loop).result()
+        try:
+            asyncio.run_coroutine_threadsafe(self.__aexit__(kind, error, trace), self._loop).result()
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        assert self._loop is not None and self._thread is not None, "they are made together"  # noqa: PT018
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 async def run_graph(

@@ -1,14 +1,19 @@
 """Requests of event loops to a thread that writes, and the way back of their results."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from windlass.errors import AgentError
 from windlass_protocol.frozen import mutable
 
 TransactionT = TypeVar("TransactionT")
+
+SETTLED_AT_ONCE: Final = 8
+"""Callers that go on in one turn of the event loop."""
 
 
 @mutable(eq=False)
@@ -52,12 +57,34 @@ def answer(jobs: Sequence[Job[Any]]) -> None:
             loop.call_soon_threadsafe(settle, answered)
 
 
+_ANSWERED: Final = WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Job[Any]]]()
+"""Requests whose callers have not gone on yet, by their event loops."""
+
+
 def settle(jobs: Sequence[Job[Any]]) -> None:
-    """Give the callers of one event loop their results, in its own thread."""
-    for job in jobs:
-        if job.future is None or job.future.done():
-            continue
-        if job.error is None:
-            job.future.set_result(job.result)
-        else:
-            job.future.set_exception(job.error)
+    """Give the callers of one event loop their results, in its own thread and in this order.
+
+    Hundreds may have waited for one transaction: each turn of the loop lets some of them go on.
+    """
+    loop = asyncio.get_running_loop()
+    answered = _ANSWERED.setdefault(loop, deque())
+    is_under_way = bool(answered)
+    answered.extend(jobs)
+    if not is_under_way:
+        _settle_some(loop, answered)
+
+
+def _settle_some(loop: asyncio.AbstractEventLoop, answered: deque[Job[Any]]) -> None:
+    for _ in range(min(SETTLED_AT_ONCE, len(answered))):
+        _settle_one(answered.popleft())
+    if answered:
+        loop.call_soon(_settle_some, loop, answered)
+
+
+def _settle_one(job: Job[Any]) -> None:
+    if job.future is None or job.future.done():
+        return
+    if job.error is None:
+        job.future.set_result(job.result)
+    else:
+        job.future.set_exception(job.error)

@@ -7,8 +7,9 @@ import asyncio
 import inspect
 import os
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from hashlib import sha256
@@ -302,6 +303,42 @@ def few_checks(check: Callable[[], T]) -> T:
         FEW_CHECKS.reset(is_few)
 
 
+class TurnGate:
+    """Lets so many callers go on in each turn of the event loop, in the order in which they came.
+
+    A turn lasts as long as all that goes on in it: what hundreds begin at the same moment would hold up
+    every stream and timer.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._passed = 0
+        """Callers that have gone on in this turn."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Return when it is the turn of the caller."""
+        loop = asyncio.get_running_loop()
+        if self._passed == self._most:
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            await turn
+            return
+        if not self._passed:
+            loop.call_soon(self._begin_turn, loop)
+        self._passed += 1
+
+    def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._passed = 0
+        while self._waiting and self._passed < self._most:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                self._passed += 1
+        if self._passed:
+            loop.call_soon(self._begin_turn, loop)
+
+
 class Conversions:
     """Counts the conversions of values that are in threads now; fake time waits for them."""
 
@@ -319,21 +356,39 @@ CONVERSIONS: Final = Conversions()
 
 
 async def _call_in_thread(threads: _Threads, function: Callable[[], T]) -> T:
-    future: Future[T] = Future()
-    threads.submit(partial(_settle, future, partial(copy_context().run, function)))
-    return await asyncio.wrap_future(future)
+    # Without a future of `concurrent.futures` between: its lock and callbacks cost as much as the rest.
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    threads.submit(partial(_answer, loop, answer, partial(copy_context().run, function)))
+    return await answer
 
 
-def _settle(future: Future[T], function: Callable[[], T]) -> None:
-    if not future.set_running_or_notify_cancel():
+def _answer(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[T], function: Callable[[], T]) -> None:
+    """Call a function in a thread, and let its caller in the event loop go on; nothing if that has left."""
+    if answer.cancelled():
         return
-    try:
-        future.set_result(function())
-    except (StopIteration, SystemExit, KeyboardInterrupt) as error:
-        # asyncio loses a StopIteration, and ends the program on the others.
-        future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
-    except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
-        future.set_exception(error)
+    # A closed loop has no callers left.
+    with suppress(RuntimeError):
+        try:
+            result = function()
+        except (StopIteration, SystemExit, KeyboardInterrupt) as error:
+            # asyncio loses a StopIteration, and ends the program on the others.
+            problem = RuntimeError(f"the function raised {type(error).__name__}")
+            loop.call_soon_threadsafe(_set_error, answer, problem)
+        except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
+            loop.call_soon_threadsafe(_set_error, answer, error)
+        else:
+            loop.call_soon_threadsafe(_set_result, answer, result)
+
+
+def _set_result(answer: asyncio.Future[T], result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _set_error(answer: asyncio.Future[T], error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
 
 
 @sealed

@@ -30,6 +30,7 @@ from windlass_harness.loop.events import (
     NOTHING,
     CallHooks,
     CallModel,
+    CallReturned,
     Compact,
     CompactionBroken,
     Draft,
@@ -214,6 +215,7 @@ class Driver:
             self.is_lost = True
         finally:
             self._tasks.abandon()
+            self._interruptible.end()
 
     # turning
 
@@ -288,7 +290,8 @@ class Driver:
             # The driver may be cancelled while drafts are masked: their event is not lost.
             aged, event = self._pause_clock.aged(self.state, now), self._events[0]
             drafts = take(self.state, event, now=aged, rules=await self._rules_now())
-            masked = await self._writer.mask(drafts)
+            output = event.masked if isinstance(event, CallReturned) else None
+            masked = await self._writer.mask(drafts, output)
             self._events.popleft()
             if isinstance(event, ModelFailed | CompactionBroken):
                 self._log_retry(event.error, drafts)

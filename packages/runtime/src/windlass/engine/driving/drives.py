@@ -42,6 +42,7 @@ from windlass.ports.inbox import COMPACT, STEER, InboxItem
 from windlass.ports.journal import Claim, Standing
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import NotParked, Parked, Wakes
+from windlass.tools.calling import TurnGate
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.subagents import CANCEL, START
@@ -198,6 +199,8 @@ class AgentAvailability:
                 _LOG.log(level, "%s for agent %s, which this process does not have", summary, agent_id)
 
 
+LOADED_AT_ONCE: Final = 1
+"""Sessions that begin to be loaded in one turn of the loop: a process that starts takes over hundreds."""
 SESSIONS_MAX: Final = 64
 BYTES_MAX: Final = 32 * 1_048_576
 """Approximate bytes of all cached sessions together."""
@@ -335,6 +338,7 @@ class Drives:
         )
         self._suspects = Suspects(ports.store, ports.clock)
         self._cache = SessionCache()
+        self._loads = TurnGate(LOADED_AT_ONCE)
         self._parked = ParkedPauses(ports.clock)
         self._event_hooks = EventHooks(ports.event_hooks, ports.scribe.redactor)
         self._drain_end = asyncio.Event()
@@ -416,15 +420,14 @@ class Drives:
         """Drive a session until it is parked; return the refusal if this drive can never be committed."""
         ports = self._ports
         claim = await self._claim(session_id)
-        cached = self._cache.take(session_id, seq=claim.last_seq) or CachedSession(
-            await load(ports.store, ports.store, session_id=session_id)
-            if claim.last_seq
-            else Loaded(LoopState(), 0),
-            Prompt(),
-        )
+        cached = self._cache.take(session_id, seq=claim.last_seq)
+        if cached is None and claim.last_seq:
+            await self._loads.wait()
+            cached = CachedSession(await load(ports.store, ports.store, session_id=session_id), Prompt())
+        cached = cached or CachedSession(Loaded(LoopState(), 0), Prompt())
         if session_id in self.failures:
             # The last drive may have written records without learning of it; make readers look again.
-            ports.effect_ports.bus.notify()
+            ports.effect_ports.bus.notify((session_id,))
         state = cached.loaded.state
         state.epoch = claim.epoch
         writer = SessionWriter(

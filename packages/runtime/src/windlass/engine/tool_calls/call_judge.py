@@ -12,6 +12,7 @@ from windlass.engine.effect_context import EffectContext
 from windlass.engine.tool_calls.approval import Judged, judge, judge_allowed, settled_by_rules
 from windlass.engine.tool_calls.results import refuse_lost_secret
 from windlass.engine.tool_calls.subagents import delegate
+from windlass.engine.writing.masking import has_mask
 from windlass.tools.calling import Arguments, few_checks
 from windlass.tools.json_schema import ManyChecks
 from windlass.tools.results import is_light
@@ -46,11 +47,17 @@ class CallJudge:
 
     def judge_at_once(self, state: LoopState, effect: JudgeCall) -> LoopEvent | None:
         """Judge a call of a tool that the rules are known to allow; None if that takes more."""
-        run = state.run
+        run, shared = state.run, self._shared
         binding = None if run is None else self._context.bindings.get(run.run_id)
-        call_id, written = effect.call_id, self._inputs.get(effect.call_id)
+        call_id = effect.call_id
         decision = self._context.allowed.get((effect.tool_name, state.session.taint, effect.is_inner))
-        if decision is None or binding is None or written is None:
+        if decision is None or binding is None:
+            return None
+        written = self._inputs.get(call_id)
+        if written is None and effect.is_inner and not shared.secret_inputs and not has_mask(effect.input):
+            # A program passes on what its records have.
+            written = effect.input
+        if written is None:
             return None
         if effect.approved_hash is not None or state.grants or not is_light(written):
             return None

@@ -10,7 +10,7 @@ from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.model_calls.model_call import whole
 from windlass.engine.tool_calls.approval import timeout_decision
-from windlass.engine.writing.masking import has_mask, is_clean_at_once, log_failure, mask_cut_text, mask_value
+from windlass.engine.writing.masking import has_mask, log_failure, mask_cut_text, mask_value
 from windlass.engine.writing.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
@@ -60,10 +60,7 @@ class CallResults:
                 call_id, code, message=self._failure_message(outcome), duration_ms=duration_ms
             )
         output = output_of(outcome.result)
-        if not outcome.is_large and is_clean_at_once(self._redactor, output):
-            safe_output, text = output, _text(output)
-            body = _body(output, text)
-        elif is_light(output):
+        if not outcome.is_large or is_light(output):
             safe_output, text, body = self._mask_output(output)
         else:
             # In a thread, so that masking a large output does not block the event loop.
@@ -121,12 +118,15 @@ class CallResults:
 
 
 def _success(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
-    return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=duration_ms)
+    """Return the result of a call; secrets in the output are masked."""
+    return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=duration_ms, masked=output)
 
 
 def _body(output: JsonValue, text: str) -> bytes | None:
     """Return the bytes of an output that is too long for the model."""
-    return to_json(output) if len(text) > TOOL_OUTPUT_CHARS_MAX else None
+    if len(text) <= TOOL_OUTPUT_CHARS_MAX:
+        return None
+    return to_json(output) if isinstance(output, str) else text.encode()
 
 
 def _text(output: JsonValue) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from msgspec.structs import replace as replace_fields
 from pydantic import JsonValue
 
 from windlass.engine.writing.masking import is_clean_at_once, mask_object
@@ -14,6 +15,8 @@ from windlass.tools.results import is_light
 from windlass_harness.loop.events import Draft
 from windlass_harness.redact import Redactor
 from windlass_protocol import JsonObject
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated.records import ActionResult
 
 
 class RedactingScribe:
@@ -29,9 +32,12 @@ class RedactingScribe:
         is_clean = self.redactor.is_clean(_contents(drafts))
         return drafts if is_clean else [self._mask_draft(draft) for draft in drafts]
 
-    async def mask_drafts(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts with secrets masked; large ones are masked in a thread, as in `mask_body`."""
-        contents = _contents(drafts)
+    async def mask_drafts(self, drafts: Sequence[Draft], masked: JsonValue = None) -> Sequence[Draft]:
+        """Return drafts with secrets masked; large ones are masked in a thread, as in `mask_body`.
+
+        `masked` is the output of a call in which they were masked before: a large one is searched once.
+        """
+        contents = _contents(drafts, masked)
         if is_clean_at_once(self.redactor, contents):
             return drafts
         if is_light(contents, self.redactor.is_settled):
@@ -57,9 +63,19 @@ class RedactingScribe:
         return cast(dict[str, JsonValue], self.redactor.value(data))
 
 
-def _contents(drafts: Sequence[Draft]) -> list[JsonObject]:
-    contents = [draft.data for draft in drafts]
+def _contents(drafts: Sequence[Draft], masked: JsonValue = None) -> list[JsonObject]:
+    contents = [
+        _without(masked, draft) if isinstance(masked, list | dict) else draft.data for draft in drafts
+    ]
     for draft in drafts:
         if draft.posts:
             contents += [post.body for post in draft.posts]
     return contents
+
+
+def _without(masked: JsonValue, draft: Draft) -> JsonObject:
+    """Return the data of a draft, without an output that was masked before."""
+    body = draft.body
+    if not isinstance(body, ActionResult) or body.result.output is not masked:
+        return draft.data
+    return data_of(replace_fields(body, result=replace_fields(body.result, output=None)))

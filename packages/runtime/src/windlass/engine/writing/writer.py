@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from pydantic import JsonValue
+
 from windlass.engine.spending.spend_limits import SpendLimits
 from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
@@ -107,8 +109,11 @@ class Scribe(Protocol):
         """Return the drafts with secrets masked."""
         ...
 
-    async def mask_drafts(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return the drafts with secrets masked; large ones do not hold up the event loop."""
+    async def mask_drafts(self, drafts: Sequence[Draft], masked: JsonValue = None) -> Sequence[Draft]:
+        """Return the drafts with secrets masked; large ones do not hold up the event loop.
+
+        `masked` is the output of a call in which they were masked before.
+        """
         ...
 
     async def mask_body(self, data: JsonObject) -> JsonObject:
@@ -172,9 +177,12 @@ class SessionWriter:
         if drafts:
             self.add_masked(self._scribe(drafts))
 
-    async def mask(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts for `add_masked`; secrets in large ones are looked for in a thread."""
-        return await self._scribe.mask_drafts(drafts) if drafts else drafts
+    async def mask(self, drafts: Sequence[Draft], masked: JsonValue = None) -> Sequence[Draft]:
+        """Return drafts for `add_masked`; secrets in large ones are looked for in a thread.
+
+        `masked` is the output of a call in which they were masked before.
+        """
+        return await self._scribe.mask_drafts(drafts, masked) if drafts else drafts
 
     def add_masked(self, drafts: Sequence[Draft]) -> None:
         """Draft records that `mask` returned."""
@@ -421,8 +429,6 @@ SNAPSHOT_RECORDS_MIN: Final = 4_096
 A snapshot is loaded faster than its records are folded, but costs more to write than one load of so few
 records saves.
 """
-SNAPSHOT_BYTES_AT_ONCE: Final = 8_192
-"""A larger snapshot, as it is stored, is read in a thread."""
 STATE_BYTES_MAX: Final = 1_073_741_824
 """Larger states are not saved; they are folded from records."""
 
@@ -449,6 +455,7 @@ async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Load
             if at:
                 await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
             state.apply_all(records[at : at + RECORDS_IN_A_ROW])
+            state.measure()
         if len(records) < RECORDS_PER_READ:
             return Loaded(state, seq)
 
@@ -458,9 +465,7 @@ async def load_snapshot(snapshots: Snapshots, session_id: str) -> LoopState:
     saved = await snapshots.load(session_id)
     state = None
     if saved is not None:
-        unpack = partial(_unpack_snapshot, saved[1])
-        is_small = len(saved[1]) <= SNAPSHOT_BYTES_AT_ONCE
-        state = unpack() if is_small else await in_masking_thread(unpack)
+        state = await in_masking_thread(partial(_unpack_snapshot, saved[1]))
     return LoopState() if saved is None or state is None or state.seq != saved[0] else state
 
 
@@ -473,8 +478,9 @@ def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
 
 
 async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
-    """Save a snapshot of the state."""
-    await snapshots.save(session_id, state.seq, state=zlib.compress(dump_loop(state), 1))
+    """Save a snapshot of a state that nothing changes meanwhile."""
+    packed = await in_masking_thread(lambda: zlib.compress(dump_loop(state), 1))
+    await snapshots.save(session_id, state.seq, state=packed)
 
 
 def _unpack_snapshot(snapshot: bytes) -> LoopState | None:
@@ -484,4 +490,7 @@ def _unpack_snapshot(snapshot: bytes) -> LoopState | None:
         dump = unpacker.decompress(snapshot, STATE_BYTES_MAX)
     except zlib.error:
         return None
-    return load_loop(dump) if unpacker.eof else None
+    state = load_loop(dump) if unpacker.eof else None
+    if state is not None:
+        state.measure()
+    return state

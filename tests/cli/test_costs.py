@@ -165,6 +165,16 @@ def test_costs_are_a_table_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     day = datetime.now(UTC).date().isoformat()
     none = run_here(capsys, "--store", "app.db", "costs", "--since", "2020-01-01", "--until", "2020-01-02")
     assert "No runs started in this time." in none.out + none.err
+    none = run_here(
+        capsys,
+        "--store",
+        "app.db",
+        "costs",
+        "--by",
+        "tool",
+        *("--since", "2020-01-01", "--until", "2020-01-02"),
+    )
+    assert "No tools were called by runs that started in this time." in none.err
     assert rows(capsys, "--since", day)[1:]
     wrong = run_here(capsys, "--store", "app.db", "costs", "--since", "yesterday")
     assert wrong.code != 0

@@ -56,6 +56,9 @@ def test_a_limit_is_set_shown_and_removed(here: Path, capsys: pytest.CaptureFixt
     assert run_here(capsys, "limits", "remove", "house").code == 0
     gone = run_here(capsys, "limits", "remove", "house")
     assert (gone.code != 0, "unknown limit: house" in gone.err) == (True, True)
+    for dollars in ("-1", "inf", "nan"):
+        refused = run_here(capsys, "limits", "set", "x", "--per", "day", "--dollars", dollars)
+        assert (refused.code, "'--dollars': Input should be" in refused.err) == (2, True)
     assert "needs max_cost_micros" in run_here(capsys, "limits", "set", "x", "--per", "day").err
 
 

@@ -1,12 +1,12 @@
 """Fallback models: `model=[…]` of an agent."""
 
 import pytest
-from tests.models.wire import ANTHROPIC, OPENAI, Reply, refusal, serving
+from tests.models.wire import ANTHROPIC, KEY, OPENAI, Reply, refusal, serving
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, Rejected, Unavailable
 from windlass.agent.package import compile_package
-from windlass.models import ModelSettings
+from windlass.models import ModelSettings, OpenAICompatProvider
 from windlass.testing import ScriptedModel, say
 from windlass_protocol import RunStatus
 
@@ -29,6 +29,21 @@ def test_the_next_model_answers_when_the_first_is_away_or_refuses_the_account(st
         assert asked[-1] == "/".join(agent.fallback_routes[0]), "the record names the model that answered"
         assert asked[0] == agent.route[1]
         assert len(first.asked) == (3 if status == 503 else 1)
+
+    play(story())
+
+
+def test_a_gateway_that_is_away_is_left_for_the_model_that_it_names() -> None:
+    async def story() -> None:
+        direct = ScriptedModel([say("Here I am.")], model_id="gpt")
+        direct.route_id = "openai"
+        async with serving(refusal(402, {"error": {"message": "no"}})) as server:
+            gateway = OpenAICompatProvider("openai/gpt", api_key=KEY, base_url=server.url)
+            agent = Agent("desk", model=[gateway, direct])
+            async with AgentRuntime.in_memory([agent]) as runtime:
+                result = await (await runtime.start_run(agent, "Hello?")).wait()
+            await gateway.aclose()
+        assert (result.status, result.output) == (RunStatus.COMPLETED, "Here I am.")
 
     play(story())
 

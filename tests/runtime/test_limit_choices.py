@@ -13,7 +13,7 @@ from windlass import Agent, AgentRuntime, Denied, LLMUsage, Rejected, RunHandle,
 from windlass.parts import ModelPrice, SpendLimit
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.tools import tool
-from windlass_protocol import InputRequest, SessionCapabilities
+from windlass_protocol import InputRequest, SessionCapabilities, Usage
 
 DEAR: Final = ModelPrice(0, 10)
 CHEAP: Final = ModelPrice(0, 1)
@@ -115,8 +115,8 @@ def test_a_person_who_refuses_ends_the_run_unpaid() -> None:
     agent = clerk(model, dear=DEAR)
 
     async def story() -> RunResult:
-        async with AgentRuntime.in_memory([agent], limits=[limit("ask")]) as runtime:
-            handle = await runtime.start_run(agent, "Hi")
+        async with AgentRuntime.in_memory([agent], limits=[limit("ask", owner="*")]) as runtime:
+            handle = await runtime.start_run(agent, "Hi", owner="ann")
             request = await ask(handle)
             with pytest.raises(Rejected, match="costMicros must be a whole number above 0"):
                 await handle.answer(request.request_id, "approve", arguments={"costMicros": 0})
@@ -126,10 +126,29 @@ def test_a_person_who_refuses_ends_the_run_unpaid() -> None:
     result = play(story())
     assert result.status is RunStatus.BUDGET_EXHAUSTED
     assert result.error is not None
+    details = result.error.details or {}
+    assert (details["limit"], details["subject"]) == ("house", "ann")
     assert result.error.message == (
-        "The limit house is reached, and a person refused to let the run exceed it: Enough for today."
+        f"The limit house of ann for {details['period']} is reached, and a person refused to let the run "
+        "exceed it: Enough for today."
     )
     assert len(model.requests) == 2
+
+
+def test_what_an_answer_did_not_need_is_there_for_the_next_one() -> None:
+    # The loop itself answers calls of a tool that there is not: the next model call follows at once.
+    model = ScriptedModel(
+        [*[replace(call("nothing"), usage=USAGE)] * 3, say("Done.", usage=USAGE)], model_id="dear"
+    )
+    agent = clerk(model, dear=DEAR)
+
+    async def story() -> RunResult:
+        limits = [limit("refuse", max_cost_micros=5 * COST)]
+        async with AgentRuntime.in_memory([agent], limits=limits) as runtime:
+            return await (await runtime.start_run(agent, "Hi")).wait()
+
+    result = play(story())
+    assert (result.status, len(model.requests)) == (RunStatus.COMPLETED, 4)
 
 
 def test_only_those_who_are_named_may_answer() -> None:
@@ -256,6 +275,28 @@ def test_a_cheaper_model_goes_on_while_its_answers_fit(per: str) -> None:
     assert result.status is RunStatus.BUDGET_EXHAUSTED
     assert models == ["dear", "dear", "scripted/cheap", "scripted/cheap"]
     assert (len(dear.requests), len(dearer.requests), len(cheap.requests)) == (2, 0, 2)
+
+
+def test_a_cheaper_model_with_the_name_that_the_first_one_has_at_its_provider_is_another_model() -> None:
+    dear, cheap = ScriptedModel(looks(9), model_id="openai/gpt"), ScriptedModel(looks(9), model_id="gpt")
+    dear.route_id, cheap.route_id = "gateway", "openai"
+    agent = Agent("clerk", model=[dear, cheap], tools=[look], prices={"gateway/*": DEAR, "openai/gpt": CHEAP})
+
+    async def story() -> tuple[Sequence[object], dict[str, Usage]]:
+        limits = [limit("cheaper", max_cost_micros=2 * COST + 700)]
+        async with AgentRuntime.in_memory([agent], limits=limits) as runtime:
+            handle = await runtime.start_run(agent, "Hi")
+            await handle.wait()
+            events = [event async for event in handle.events()]
+            (use,) = await runtime.sessions.limits.uses()
+            assert (use.state.cost_micros, use.state.held_micros) == (2 * COST + 600, 0)
+            costs = await runtime.sessions.costs(handle.run_id)
+        models = [(event.data or {})["modelId"] for event in events if event.type == "step.started"]
+        return models, costs.models
+
+    names, costs = play(story())
+    assert names == ["gateway/openai/gpt"] * 2 + ["openai/gpt"] * 2
+    assert {name: usage.cost_micros for name, usage in costs.items()} == {names[0]: 2 * COST, names[3]: 600}
 
 
 @pytest.mark.parametrize(("price", "is_refused"), [(FREE, False), (CHEAP, True)])

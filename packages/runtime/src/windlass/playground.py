@@ -45,7 +45,7 @@ from windlass_harness.loop.events import Draft
 from windlass_harness.policy import CallFacts
 from windlass_harness.record import Record, number
 from windlass_harness.views.listing import SessionNews, content_hashes
-from windlass_harness.views.payloads import as_text, part_of, usage_model
+from windlass_harness.views.payloads import as_text, model_name, part_of, usage_model
 from windlass_harness.views.runs import RUN_ENDS, RunState, run_id_of, start_run
 from windlass_protocol import (
     AllowDecision,
@@ -431,7 +431,7 @@ def models_of(ports: RuntimePorts) -> tuple[str, ...]:
 
 
 def _name(route: ProviderRoute) -> str:
-    return f"{route.route_id}/{route.model_id}"
+    return model_name(route.route_id, route.model_id)
 
 
 def _not_allowed(model: str, allowed: Sequence[str]) -> Denied:

@@ -30,6 +30,7 @@ from windlass.ports.model import (
 )
 from windlass.refusals import PRICE_GAPS
 from windlass_harness.loop.rules import CallPrice, ModelTerms
+from windlass_harness.views.payloads import model_name
 from windlass_protocol import PriceGap, PriceSource
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
@@ -175,7 +176,7 @@ class Tariff:
     @property
     def name(self) -> str:
         """The model as an agent names it."""
-        return f"{self.route_id}/{self.model_id}"
+        return model_name(self.route_id, self.model_id)
 
     def bill(self, usage: records.Usage, used: LLMUsage, at: datetime) -> Bill:
         """Return what a call cost that was made at a time; a figure of the provider comes before prices."""

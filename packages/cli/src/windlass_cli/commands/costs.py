@@ -97,7 +97,8 @@ def costs(
             shown = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in rows]
             show_table(command.terminal, names, rows=shown, right=range(1, len(names)))
             if not rows:
-                command.terminal.say("No runs started in this time.")
+                what = "tools were called by runs that" if by is By.TOOL else "runs"
+                command.terminal.say(f"No {what} started in this time.")
         return Exit.DONE
 
     finish(work())

@@ -87,7 +87,9 @@ def set_limit(
     name: Name,
     *,
     per: Annotated[str, typer.Option(help="What it is for: each run, or all runs of a day or a month.")],
-    dollars: Annotated[float | None, typer.Option(min=0.000001, help="Money, in US dollars.")] = None,
+    dollars: Annotated[
+        float | None, typer.Option(min=0.000001, max=9e9, help="Money, in US dollars.")
+    ] = None,
     tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of prompts and answers.")] = None,
     owner: Annotated[str | None, typer.Option(help="An owner, or '*' for each; default: all.")] = None,
     agent: Annotated[str | None, typer.Option(help="An agent, or '*' for each; default: all.")] = None,

@@ -203,7 +203,7 @@ def _effect(state: LoopState, rule: CompactionRule) -> Compact:
 
 def _request_draft(state: LoopState, reason: str, now: Moment, rule: CompactionRule) -> Draft:
     run = state.session.run
-    model_id = rule.model_id or (None if run is None else run.model_id)
+    model_id = rule.model_id or (None if run is None else run.first_model)
     body = records.CompactionRequested(
         model_id=model_id or UNKNOWN_MODEL,
         usage_input_tokens=prompt_tokens(state, rule),

@@ -216,15 +216,20 @@ def out_of_budget(
     )
 
 
-def limit_kept(limit: str, reason: str | None) -> ErrorInfo:
+def limit_title(name: str, subject: str, period: str) -> str:
+    """Return how people read which limit it is; subject and period are empty if it has none."""
+    return "".join((f"limit {name}", f" of {subject}" if subject else "", f" for {period}" if period else ""))
+
+
+def limit_kept(limit: str, reason: str | None, *, subject: str, period: str) -> ErrorInfo:
     """Return the error of a run that a person did not let exceed a limit."""
-    detail = f": {reason}" if reason else ""
+    title, detail = limit_title(limit, subject, period), f": {reason}" if reason else ""
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
-        message=f"The limit {limit} is reached, and a person refused to let the run exceed it{detail}",
-        details={"reason": "limit_reached", "limit": limit},
+        message=f"The {title} is reached, and a person refused to let the run exceed it{detail}",
+        details={"reason": "limit_reached", "limit": limit, "subject": subject, "period": period},
     )
 
 

@@ -116,13 +116,13 @@ def next_model(state: LoopState, error: ErrorInfo, *, rules: Rules) -> str | Non
     would be parked. After the last model the first one is next.
     """
     run, notes = state.run, state.run_notes
-    if run is None or run.model_id is None or not rules.fallbacks:
+    if run is None or run.first_model is None or not rules.fallbacks:
         return None
     is_last = notes.model_failures + 1 >= rules.retry.max_attempts
     is_away = failures.is_outage(error) and (is_last or (error.retry_after_ms or 0) > AWAKE_MS_MAX)
     if not is_away and not failures.is_refusal_of_account(error):
         return None
-    models = (run.model_id, *rules.fallbacks)
+    models = (run.first_model, *rules.fallbacks)
     current = state.model_id
     return models[(models.index(current) + 1) % len(models) if current in models else 0]
 

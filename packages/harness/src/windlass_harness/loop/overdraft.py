@@ -37,13 +37,13 @@ def request(state: LoopState, ask: LimitAsk, *, call: str, now: Moment) -> Draft
     arguments: JsonObject = {"limit": ask.limit, (COST_AMOUNT if is_money else TOKENS_AMOUNT): ask.amount}
     if ask.period:
         arguments |= {PERIOD: ask.period, **({"subject": ask.subject} if ask.subject else {})}
-    scope = "".join((f" of {ask.subject}" if ask.subject else "", f" for {ask.period}" if ask.period else ""))
+    title = failures.limit_title(ask.limit, ask.subject, ask.period)
     used, most, amount = (_amount(number, is_money) for number in (ask.used, ask.most, ask.amount))
     unit = "dollars" if is_money else "tokens"
     body = InputRequest(
         request_id=within_limit(f"approval:{call_id}"),
         action=ToolCallAction(call_id=call_id, tool_name=EXCEED_LIMIT, input=arguments),
-        prompt=f"The limit {ask.limit}{scope} is reached: {used} of {most} {unit} are spent. "
+        prompt=f"The {title} is reached: {used} of {most} {unit} are spent. "
         f"May this run spend {amount} {unit} more?",
         display=InputDisplay.CONFIRMATION,
         options=approval_options(),
@@ -75,7 +75,8 @@ def settle(state: LoopState, call_id: str, *, now: Moment) -> Plan:
         # A message passed the request over: the run goes on, and asks again.
         return Plan(drafts)
     name = BudgetName.COST if COST_AMOUNT in arguments else BudgetName.TOKENS
-    error = failures.limit_kept(str(arguments.get("limit")), note.denial_reason)
+    limit, subject, period = (str(arguments.get(key, "")) for key in ("limit", "subject", PERIOD))
+    error = failures.limit_kept(limit, note.denial_reason, subject=subject, period=period)
     return Plan((*drafts, *ends.exhaust_shared(state, error, (name,), now=now)))
 
 

@@ -165,7 +165,7 @@ class LoopState:
     @property
     def model_id(self) -> str | None:
         """The model of the next call; None if the run names none."""
-        return self.run_notes.model_id or (None if self.run is None else self.run.model_id)
+        return self.run_notes.model_id or (None if self.run is None else self.run.first_model)
 
     @property
     def has_answered(self) -> bool:
@@ -380,8 +380,7 @@ def _step_started(state: LoopState, record: Record, body: records.StepStarted) -
     state.notes.clear()
     notes = state.run_notes
     notes.attempt = record.attempt or 1
-    run = state.run
-    if body.model_id is not None and run is not None and body.model_id != (notes.model_id or run.model_id):
+    if body.model_id is not None and state.run is not None and body.model_id != state.model_id:
         # A cheaper model, because of a limit.
         notes.model_id, notes.model_failures = body.model_id, 0
     notes.reserve(body.reserved)
@@ -405,7 +404,7 @@ def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying)
         notes.model_failures += 1
         notes.was_away |= body.delay_ms > 0
     if body.next_model_id is not None and state.run is not None:
-        notes.model_id = None if body.next_model_id == state.run.model_id else body.next_model_id
+        notes.model_id = None if body.next_model_id == state.run.first_model else body.next_model_id
         notes.model_failures = 0
     if body.code == INTERRUPTED:
         notes.interruptions = (*notes.interruptions, notes.interruption(is_shared=body.shared is True))

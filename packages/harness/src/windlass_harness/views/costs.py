@@ -9,7 +9,13 @@ from dataclasses import field
 from typing import Final
 
 from windlass_harness.compaction import estimate_tokens
-from windlass_harness.views.payloads import is_limit_ask, result_name, usage_model
+from windlass_harness.views.payloads import (
+    first_model_name,
+    is_limit_ask,
+    model_name,
+    result_name,
+    usage_model,
+)
 from windlass_harness.views.usage import NO_USAGE, add_usage
 from windlass_protocol import CacheLoss, JsonObject, Price, Usage
 from windlass_protocol.bodies import data_of, read_body
@@ -19,11 +25,6 @@ from windlass_protocol.generated import records
 _INPUTS: Final = ("input_", "cache_")
 """How the names of the parts of a prompt begin."""
 UNKNOWN: Final = "unknown"
-
-
-def model_name(route_id: str, model_id: str) -> str:
-    """Return a model as agents name it, which is its name in costs and statistics: `provider/model`."""
-    return f"{route_id}/{model_id}"
 
 
 @frozen
@@ -128,7 +129,7 @@ class _Fold:
     def __init__(self) -> None:
         self.costs = RunCosts()
         self._first: tuple[str, str] | None = None
-        """The first model of the run: its id in records, and its name."""
+        """The first model of the run: its name in records, and as agents name it."""
         self._model_id = UNKNOWN
         self._inner: set[str] = set()
         """Calls of programs, whose results the model does not see."""
@@ -142,7 +143,8 @@ class _Fold:
             case "run.started":
                 started = read_body(records.RunStarted, data)
                 if started.route_id is not None and started.model_id is not None:
-                    self._first = started.model_id, model_name(started.route_id, started.model_id)
+                    route = started.route_id, started.model_id
+                    self._first = first_model_name(*route), model_name(*route)
             case "step.started":
                 self._model_id = self._name(read_body(records.StepStarted, data).model_id or UNKNOWN)
             case "actions.requested":
@@ -221,7 +223,7 @@ class _Fold:
         self._paid_in_run(result)
 
     def _name(self, model_id: str) -> str:
-        """Return the name of a model: records have the first of a run by its id, others by their names."""
+        """Return the name of a model: records name the first of a run differently."""
         return self._first[1] if self._first is not None and self._first[0] == model_id else model_id
 
     def _charge(self, model_id: str, usage: Usage) -> None:

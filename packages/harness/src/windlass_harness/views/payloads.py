@@ -141,6 +141,19 @@ def tool_result(call_id: str, output: ToolOutput) -> ToolResult:
     return ToolResult.model_validate({**facts, "id": call_id})
 
 
+def model_name(route_id: str, model_id: str) -> str:
+    """Return a model as agents name it, which is its name in costs and statistics: `provider/model`."""
+    return f"{route_id}/{model_id}"
+
+
+def first_model_name(route_id: str | None, model_id: str) -> str:
+    """Return the first model of a run as its records name it; others are named as agents do.
+
+    That is its id, unless that could be the name of another one, as in `openrouter/openai/gpt-4o`.
+    """
+    return model_id if route_id is None or "/" not in model_id else model_name(route_id, model_id)
+
+
 def usage_model(usage: records.Usage | None) -> Usage | None:
     """Return the usage in a record as a model."""
     return None if usage is None else Usage.model_validate(data_of(usage))

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Handlers, Position, fold, types_of
-from windlass_harness.views.payloads import usage_model
+from windlass_harness.views.payloads import first_model_name, usage_model
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
@@ -201,6 +201,11 @@ class RunState:
     model_id: str | None = None
     ended_at: str | None = None
     result: RunResult | None = None
+
+    @property
+    def first_model(self) -> str | None:
+        """Its first model, as its records name it; None if its start did not name one."""
+        return None if self.model_id is None else first_model_name(self.route_id, self.model_id)
 
     @property
     def snapshot(self) -> RunSnapshot | None:

@@ -22,6 +22,7 @@ from windlass.refusals import bad_request, invalid_package
 from windlass.tools.json_schema import schema_problem
 from windlass_harness.budget import Budget
 from windlass_harness.policy import PolicySet, Rule
+from windlass_harness.views.payloads import first_model_name, model_name
 from windlass_protocol import (
     AgentSnapshot,
     BudgetLimits,
@@ -170,12 +171,11 @@ def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
 
 
 def summary_model(package: RuntimePackage) -> str:
-    """Return the model that writes summaries, as records name it.
-
-    The first model of a run is named by its id, another one by provider and model.
-    """
-    route = compaction_route(package)
-    return package.provider_route.model_id if route is None else f"{route.route_id}/{route.model_id}"
+    """Return the model that writes summaries, as records name it."""
+    route, first = compaction_route(package), package.provider_route
+    if route is None:
+        return first_model_name(first.route_id, first.model_id)
+    return model_name(route.route_id, route.model_id)
 
 
 def retry_for_ms(package: RuntimePackage, default: int) -> int:

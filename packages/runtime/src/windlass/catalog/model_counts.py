@@ -18,7 +18,8 @@ from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunFilter, R
 from windlass.ports.store import ContentStore, Store
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
-from windlass_harness.views.costs import ChildRun, RunCosts, fold_session_costs, model_name
+from windlass_harness.views.costs import ChildRun, RunCosts, fold_session_costs
+from windlass_harness.views.payloads import model_name
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import NO_USAGE, add_usage
 from windlass_protocol import RunStatus, Usage

@@ -25,6 +25,7 @@ from windlass.refusals import (
     unknown_document,
 )
 from windlass_harness.loop.events import CallReserved, LimitAsk
+from windlass_harness.loop.failures import limit_title
 from windlass_harness.loop.rules import CallBounds, RunLimit
 from windlass_harness.times import stamp_of
 from windlass_harness.views.runs import RunState
@@ -466,7 +467,7 @@ def limit_reached(use: LimitUse, run_id: str) -> Denied:
         for unit, (used, held, most) in amounts.items()
         if most is not None
     )
-    title = _title(limit.name, use.subject, use.period)
+    title = limit_title(limit.name, use.subject, use.period)
     return Denied(
         f"{title} is used up: {spent}; it begins anew at {use.ends_at}: "
         "start the run then, or ask an operator to raise the limit",
@@ -505,15 +506,15 @@ def _over_limit(refusal: CallRefusal, *, per: Period | None, ends_at: str | None
     else:
         used, most, needed = state.tokens, purse.max_tokens or 0, refusal.needed_tokens
         held, unit = state.held_tokens, "tokens"
+    title = limit_title(purse.limit, purse.subject, purse.period)
     again = "" if ends_at is None else f" It begins anew at {ends_at}."
     return ErrorInfo(
         code=ErrorCode.DENIED,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
         message=(
-            f"The {_title(purse.limit, purse.subject, purse.period)} is reached: {used:,} of {most:,} {unit} "
-            f"are spent, {held:,} are set aside for calls under way, and the next answer may need {needed:,}."
-            f"{again} An operator can raise it."
+            f"The {title} is reached: {used:,} of {most:,} {unit} are spent, {held:,} are set aside for "
+            f"calls under way, and the next answer may need {needed:,}.{again} An operator can raise it."
         ),
         details={
             "reason": "limit_reached",
@@ -527,11 +528,6 @@ def _over_limit(refusal: CallRefusal, *, per: Period | None, ends_at: str | None
             "needed": needed,
         },
     )
-
-
-def _title(name: str, subject: str, period: str) -> str:
-    of_subject = f" of {subject}" if subject else ""
-    return f"limit {name}{of_subject} for {period}"
 
 
 def _limit_of(document: Document) -> SpendLimit:

@@ -295,8 +295,11 @@ class SessionWriter:
 
         Raises:
             Lost: another owner has the session.
-            Unavailable: the store cannot be reached; all drafts are durable.
+            Unavailable: the store cannot be reached.
         """
+        if self._paid:
+            # What the call before did not need is there for this one.
+            await self.commit(standing=Standing.RUNNING, wake_at_ms=None)
         # Before it is asked: a lost answer may have held the call.
         self._has_held = True
         ask = CallAsk(self._claim, call, purses, bounds)

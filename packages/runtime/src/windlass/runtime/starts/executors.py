@@ -18,6 +18,7 @@ from windlass.refusals import bad_setup, missing_agent, missing_price, missing_p
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned, with_undo_tools
 from windlass.tools.programs import program_tools
+from windlass_harness.views.payloads import model_name
 from windlass_harness.views.runs import RunState
 from windlass_protocol import CausalIds, JsonObject, ProviderRoute, RuntimePackage, SandboxSpec
 from windlass_protocol.generated.event_data import SandboxOwner
@@ -74,7 +75,7 @@ def fallbacks_of(
         model = agent_models.get((route.route_id, route.model_id))
         if model is None or isinstance(model, str):
             model = _routed_provider(ports, route, run_id)
-        providers[f"{route.route_id}/{route.model_id}"] = model
+        providers[model_name(route.route_id, route.model_id)] = model
     return providers
 
 
@@ -84,7 +85,7 @@ def find_provider(ports: RuntimePorts, agent_id: str, route_id: str, model_id: s
     with suppress(AgentError):
         if registered is None:
             return _routed_provider(ports, route, None)
-        fallback = fallbacks_of(ports, registered.package).get(f"{route_id}/{model_id}")
+        fallback = fallbacks_of(ports, registered.package).get(model_name(route_id, model_id))
         package = registered.package.model_copy(update={"provider_route": route})
         return fallback or provider_of(ports, package)
     return None

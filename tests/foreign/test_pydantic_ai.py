@@ -202,7 +202,7 @@ def test_a_tool_that_asks_for_approval_while_it_runs_asks_a_person(option: str, 
     asyncio.run(main())
 
 
-def fail(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+async def fail(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     raise ModelHTTPError(503, "m", "away")
 
 
@@ -211,7 +211,7 @@ retried = PydanticAgent(TestModel(), name="retried", retries=1, capabilities=[Wi
 
 
 @retried.tool_plain(metadata={"windlass": {"mode": "read"}})
-def never(x: int) -> int:
+async def never(x: int) -> int:
     """Never works."""
     raise ModelRetry("another x")
 

@@ -64,7 +64,18 @@ def dump_as_before(state: LoopState) -> bytes:
     value = json.loads(body)
     for call_id, note in value["notes"].items():
         value["notes"][call_id] = {RENAMED.get(name, name): field for name, field in note.items()}
+    for notes in (*value["notes"].values(), value["run_notes"], value["compacting"]):
+        _count_interruptions(notes)
+    value["run_notes"].pop("previous_epoch", None)
     return head + b"\n" + to_json(value)
+
+
+def _count_interruptions(notes: dict[str, JsonValue]) -> None:
+    """Give notes the two numbers that they had when the hashes were written."""
+    interruptions = notes.pop("interruptions", None)
+    if isinstance(interruptions, list):
+        shared = sum(isinstance(past, dict) and past.get("is_shared") is True for past in interruptions)
+        notes["interruptions"], notes["shared_interruptions"] = len(interruptions) - shared, shared
 
 
 def _loop(records: Sequence[Record]) -> bytes:

@@ -124,7 +124,7 @@ def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-VIEW_VERSION: Final = 10
+VIEW_VERSION: Final = 11
 """Increased whenever a fold or a state changes, so that old snapshots are not read."""
 
 

@@ -141,10 +141,10 @@ class LoopState:
         for record in entries:
             self.apply(record)
 
-    def measure(self) -> None:
-        """Measure the messages that are new since the last time, as the next model call would."""
+    def measure(self) -> int:
+        """Return the size of all messages; only those that are new since the last time are measured."""
         history = self.session.history
-        self.size_sums.since(0, history.messages, revision=history.revision)
+        return self.size_sums.since(0, history.messages, revision=history.revision)
 
     def disown(self) -> None:
         """Drop grants, jobs and deliveries of the session that this one was copied from."""

@@ -16,7 +16,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.inbox import NewRun
 from windlass.ports.journal import Appended, Batch, Claim, Journal, SharedCalls, Snapshots, Standing
 from windlass.ports.purses import CallAsk, CallGrant, CallRefusal, Purse, PurseStore
-from windlass.tools.calling import in_masking_thread
+from windlass.tools.calling import read_by_size
 from windlass_harness.loop import people
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.purse import PaidCall, paid_call, paid_summary
@@ -429,6 +429,8 @@ SNAPSHOT_RECORDS_MIN: Final = 4_096
 A snapshot is loaded faster than its records are folded, but costs more to write than one load of so few
 records saves.
 """
+PACKED: Final = 8
+"""About how many times smaller a state is as it is stored."""
 STATE_BYTES_MAX: Final = 1_073_741_824
 """Larger states are not saved; they are folded from records."""
 
@@ -465,7 +467,7 @@ async def load_snapshot(snapshots: Snapshots, session_id: str) -> LoopState:
     saved = await snapshots.load(session_id)
     state = None
     if saved is not None:
-        state = await in_masking_thread(partial(_unpack_snapshot, saved[1]))
+        state = await read_by_size(PACKED * len(saved[1]), partial(_unpack_snapshot, saved[1]))
     return LoopState() if saved is None or state is None or state.seq != saved[0] else state
 
 
@@ -479,7 +481,7 @@ def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
 
 async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
     """Save a snapshot of a state that nothing changes meanwhile."""
-    packed = await in_masking_thread(lambda: zlib.compress(dump_loop(state), 1))
+    packed = await read_by_size(state.measure(), lambda: zlib.compress(dump_loop(state), 1))
     await snapshots.save(session_id, state.seq, state=packed)
 
 

@@ -483,6 +483,7 @@ class _Step:
             mode=harness.config.mode,
             capabilities=harness.config.capabilities,
             budget=harness.budget,
+            output_contract=contract,
         )
         check_parts(request)
         package = harness.package(self._session)

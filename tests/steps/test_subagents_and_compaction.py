@@ -197,15 +197,18 @@ def test_a_summary_of_nothing_is_none() -> None:
 
 
 def test_another_model_may_write_the_summary() -> None:
-    small, large = ScriptedModel([say("Counted.")]), ScriptedModel([say("Five.")])
-
     def resolve(reference: ModelReference) -> ScriptedModel:
-        return small if reference.id == "small" else large
+        return small if "small" in reference.id else large
 
-    stage, _ = crowded(resolve_model=resolve)
-    play(in_a_window(stage, 100_000, "small").send("Next?"), stage)
-    assert len(small.requests) == len(large.requests) == 1
-    assert stage.data("compaction.completed")[0]["modelId"] == "small"
+    for summariser, name in (("mock/small", "mock/small"), ("small", "object/small")):
+        small, large = ScriptedModel([say("Counted.")]), ScriptedModel([say("Five.")])
+        stage, _ = crowded(resolve_model=resolve)
+        play(in_a_window(stage, 100_000, summariser).send("Next?"), stage)
+        assert len(small.requests) == len(large.requests) == 1
+        assert stage.data("compaction.completed")[0]["modelId"] == name
+        started = stage.data("run.started")[-1]
+        assert (started["routeId"], started["modelId"]) == ("mock", "model")
+        assert stage.data("step.started")[-1]["modelId"] == "model"
 
 
 def test_a_model_for_summaries_that_cannot_be_had_is_a_failed_compaction() -> None:

@@ -13,7 +13,7 @@ from typing import Final, cast
 from pydantic_core import to_json
 
 from windlass.adapters.system import SystemClock, chance
-from windlass.agent.agent import check_count, check_unique, output_contract, subagent_tool
+from windlass.agent.agent import OBJECT_ROUTE, check_count, check_unique, output_contract, subagent_tool
 from windlass.agent.attachments import check_parts
 from windlass.agent.dynamic import Dynamic, Placed
 from windlass.agent.hooks import EventHook, Hook
@@ -195,7 +195,7 @@ class _Harness:
         settings: JsonObject = {**(agent.model_reference.options or {})}
         settings["compaction"] = session.compaction.model_dump(mode="json")
         if summariser is not None:
-            settings["compactionModel"] = {"routeId": summariser.id, "modelId": summariser.id}
+            settings["compactionModel"] = _route(summariser).model_dump(mode="json", by_alias=True)
         subagents = tuple(
             SubagentSpec(
                 name=name,
@@ -204,13 +204,12 @@ class _Harness:
             )
             for name, agent_tool in self.agents.items()
         )
-        model_id = agent.model_reference.id
         return RuntimePackage(
             package_id=self.agent_id,
             agent=AgentSnapshot(
                 agent_id=self.agent_id, name=self.agent_id, instructions=agent.system or None
             ),
-            provider_route=ProviderRoute(route_id=model_id, model_id=model_id, settings=settings),
+            provider_route=_route(agent.model_reference).model_copy(update={"settings": settings}),
             tools=tuple(tool.spec for tool in self._tools) or None,
             subagents=subagents or None,
             hooks=self._hook_specs or None,
@@ -251,6 +250,15 @@ class _Harness:
             return await maybe_await(self.config.resolve_model(reference))
         except Exception as error:  # noqa: BLE001 - host code: an unresolved model is a failed answer
             return _NoModel(error)
+
+
+def _route(reference: ModelReference) -> ProviderRoute:
+    """Return the route of a model: an agent's for `provider/model`, else that of an object."""
+    provider, _, name = reference.id.partition("/")
+    is_named = provider and name
+    return ProviderRoute(
+        route_id=provider if is_named else OBJECT_ROUTE, model_id=name if is_named else reference.id
+    )
 
 
 def _check(config: ToolLoopHarnessConfig) -> None:

@@ -22,7 +22,7 @@ from windlass.runtime.handle import RunHandle
 from windlass.sqlite.store import SqliteStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
-from windlass_harness.loop.rules import INTERRUPTIONS_MAX
+from windlass_harness.loop.outage import ISOLATED_INTERRUPTIONS_MAX
 from windlass_protocol.generated.event_data import ActionResultData
 
 WAIT_S: Final = 300.0
@@ -318,4 +318,4 @@ def test_a_program_that_ends_every_process_fails_alone_and_the_others_complete(t
         assert process.returncode in (0, -signal.SIGKILL), process.stderr
         report = process.stdout.strip()
     assert report == "['failed', 'completed', 'completed', 'completed'] interrupted_too_often"
-    assert lives > INTERRUPTIONS_MAX
+    assert lives == ISOLATED_INTERRUPTIONS_MAX + 1

@@ -126,6 +126,14 @@ def test_texts_of_no_secret_are_the_same_object() -> None:
     assert mask_text(text) is text
 
 
+def test_a_value_that_is_a_text_alone_is_masked_like_any_text() -> None:
+    redactor = Redactor(["horse-staple"])
+    assert redactor.value("the key is horse-staple") == f"the key is {MASK}"
+    assert redactor.value("Bearer xyz") == "Bearer [redacted:bearer]"
+    clean = " ".join(["the", "key", "is", "secret"])
+    assert redactor.value(clean) is clean
+
+
 def test_mappings_of_any_kind_are_looked_into() -> None:
     assert sanitize_for_trace(MappingProxyType({"password": "x"})) == {"password": MASK}
     clean = MappingProxyType({"a": 1})

@@ -10,7 +10,9 @@ import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
 from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
+from windlass.agent import Background
 from windlass.agent.hooks import HookOptions
+from windlass.engine.driving.slots import SessionSlots
 from windlass.engine.spending.spend_limits import SpendLimit
 from windlass.errors import AgentError, Rejected
 from windlass.limits import WAIT_MS_MAX
@@ -335,12 +337,13 @@ SETUP: dict[str, tuple[object, str]] = {
     "approval_expires_ms": ("5", "approval_expires_ms must be a whole number of milliseconds, found str"),
     "responders": ("alice", "responders must be a list of names of people, found str"),
     "four_eyes": (1, "four_eyes must be True or False, found int"),
+    "sessions_max": (0, "sessions_max must be 1 to 10,000, found 0"),
     "retention_days": (0, "retention_days must be 1 to 36,500, found 0"),
     "drain_s": (3600.5, "drain_s must be 0 to 3,600, found 3,600.5"),
     "wakes": (5, "wakes must be temporal://host:port/namespace, or an object with open()"),
     "is_driving": ("no", "is_driving must be True or False, found str"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
-    "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
+    "package_change": (5, "package_change must be one of continue, move, refuse, wait; found 5"),
     "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
     "provider_limits": (5, "provider_limits must be ProviderLimits("),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
@@ -384,6 +387,7 @@ def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
         "wakes": Wakes | str,
         "prices": Mapping[str, PriceValue],
         "limits": Iterable[SpendLimit],
+        "sessions_max": int | SessionSlots,
     }
     ports, options = get_type_hints(RuntimePorts), get_type_hints(RuntimeOptions)
     for name in options.keys() - own:
@@ -542,6 +546,11 @@ AGENT_FINE = {
 def test_options_of_an_agent_refuse_wrong_values(name: str) -> None:
     found = taken(lambda bad: LOOSE_AGENT(**{"name": "a", "model": "openai/gpt-5", name: bad}))
     assert found == fine(name, AGENT_FINE)
+
+
+def test_only_an_agent_goes_on_in_the_background() -> None:
+    assert taken(cast(Any, Background)) == []
+    assert Background(shop()).is_background
 
 
 @pytest.mark.parametrize("name", ToolOptions.__annotations__)

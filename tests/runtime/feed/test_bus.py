@@ -13,7 +13,7 @@ from windlass.errors import Conflict, Unavailable
 from windlass.feed.bus import DOUBTED_AT_ONCE
 from windlass.ports.feed import EventBus, StreamOptions
 from windlass_harness.record import Record, to_event
-from windlass_protocol import ErrorKind, RetryClass, RunCursor
+from windlass_protocol import ErrorKind, RetryClass, RunCursor, SessionCursor
 
 BEGIN = draft("run.started", {"runId": "r1", "agentId": "helper"})
 
@@ -203,6 +203,27 @@ def test_many_readers_share_a_read_of_what_another_process_wrote(everything: boo
         assert store.reads - before <= 5
         assert len({id(reader.events[1]) for reader in readers[1:]}) == 1
         for reader in readers[1:]:
+            await reader.stop()
+
+    run(main)
+
+
+@pytest.mark.promise("F1")
+def test_a_reader_that_comes_while_others_read_misses_nothing_that_was_there_when_it_began() -> None:
+    async def main() -> None:
+        store = WatchedStore(delay=10)
+        world = World(store=store)
+        await world.append(draft("x.mine"))
+        readers = [Reader(world.feed.subscribe_session("s1")) for _ in range(2)]
+        await ticks(10 * ENOUGH)
+        world.feed.notify()
+        await ticks(14)
+        # The others have read to the end, and do not know it yet. The next record is durable, not published.
+        await world.write(draft("x.late"))
+        readers.append(Reader(world.feed.subscribe_session("s1", SessionCursor(session_id="s1", seq=1))))
+        await ticks(10 * ENOUGH)
+        assert readers[2].seqs == [2]
+        for reader in readers:
             await reader.stop()
 
     run(main)

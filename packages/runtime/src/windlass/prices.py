@@ -351,7 +351,9 @@ def _amount_of(
 
 def _clamp_counts(used: LLMUsage, usage: records.Usage) -> LLMUsage:
     """Return the usage of an answer with the counts that are recorded."""
-    return replace(used, **{name: getattr(usage, name) for name in usage.__struct_fields__})
+    recorded = {name: getattr(usage, name) for name in usage.__struct_fields__}
+    others = {name: count for name, count in recorded.items() if count != getattr(used, name)}
+    return replace(used, **others) if others else used
 
 
 def _find(

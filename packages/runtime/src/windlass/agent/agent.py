@@ -651,6 +651,7 @@ class Agent(Generic[DepsT, OutputT]):
             _check_type(self.code_mode, bool, f'{where}: code_mode is "session" or')
         _check_type(self.workflow, bool, f"{where}: workflow")
         _check_type(self.wait_for_jobs, bool, f"{where}: wait_for_jobs")
+        _check_type(self.is_background, bool, f"{where}: is_background")
         if self.budget is not None:
             _check_type(self.budget, Budget, f"{where}: budget")
         if self.sandbox is not None:
@@ -679,7 +680,11 @@ def Background(agent: Agent[DepsT, OutputT]) -> Agent[DepsT, OutputT]:  # noqa: 
 
     A call is answered at once with a job, and the caller goes on. The result joins its next model call, or
     begins a turn of its session.
+
+    Raises:
+        Rejected: it is no agent.
     """
+    _check_type(agent, Agent, "a subagent in the background")
     background = copy(agent)
     object.__setattr__(background, "is_background", True)
     return background

@@ -85,6 +85,10 @@ class RecordSequence(Protocol):
         """Read the next records from the store; readers of a topic share what one of them fetched."""
         ...
 
+    def is_before(self, after: int, fetched: "Fetched") -> bool:
+        """Whether a read, of another reader, lacks records that were there when this reader began."""
+        ...
+
     def check(self, after: int, fetched: "Fetched") -> tuple[Record, ...]:
         """Return the records that were fetched; an empty tuple at the end.
 
@@ -142,6 +146,10 @@ class SessionRecords:
         """Read the next records of the session."""
         records = await self._store.read(self.topic, after=after, limit=EVENTS_PER_READ)
         return Fetched(records, not records and await self._is_gone(after))
+
+    def is_before(self, after: int, fetched: Fetched) -> bool:
+        """Whether the read ended before the last record that this reader knows."""
+        return not fetched.records and after < self._last
 
     def check(self, after: int, fetched: Fetched) -> tuple[Record, ...]:
         """Return the records, unless some before them are missing."""
@@ -235,6 +243,10 @@ class StoreRecords:
         records = await self._store.read_all(after=after, limit=EVENTS_PER_READ)
         # Read the floor after the records, so that a concurrent deletion is noticed.
         return Fetched(records, after < await self._floor_now())
+
+    def is_before(self, after: int, fetched: Fetched) -> bool:
+        """Never: a read that finds nothing is an end, which the next publish moves."""
+        return False
 
     def check(self, after: int, fetched: Fetched) -> tuple[Record, ...]:
         """Return the records, unless some before them are missing."""
@@ -434,7 +446,9 @@ class Topic:
             reading = self._reads[key] = ensure_future(_fetch_events(line, after))
             reading.add_done_callback(lambda done: self._end_read(key, done))
         # A reader that leaves does not end the read of the others.
-        return await shield(reading)
+        fetched = await shield(reading)
+        # A record is durable a moment before it is published: a read that began before may lack it.
+        return await line.fetch(after) if line.is_before(after, fetched) else fetched
 
     def _end_read(self, key: tuple[int, int], done: "Future[Fetched]") -> None:
         del self._reads[key]

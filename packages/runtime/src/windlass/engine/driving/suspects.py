@@ -103,7 +103,12 @@ class Suspects:
         while self._current is not None and not self._is_stopped:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
-            await turn
+            try:
+                await turn
+            except asyncio.CancelledError:
+                # Its turn may have come just now.
+                self._call_next()
+                raise
         self._current = driver
         self._watch = asyncio.create_task(self._watch_turn(driver), name="windlass suspect")
 

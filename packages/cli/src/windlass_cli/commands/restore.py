@@ -42,11 +42,22 @@ async def _restore(command: Command, sessions: list[str], *, is_quarantine: bool
         store = runtime.core.store
         if is_quarantine:
             count = await restored.hold(store)
-            terminal.say(f"{count:,} sessions are held. Release them with: windlass restore --release")
-        elif is_release:
-            count = await restored.release(store, sessions or await restored.list_held(store))
-            terminal.say(f"{count:,} sessions are released. Processes drive them within a minute.")
-        else:
-            for name in await restored.list_held(store):
-                terminal.line(name)
+            terminal.say(f"{_sessions(count)} held. Release them with: windlass restore --release")
+            return Exit.DONE
+        held = await restored.list_held(store)
+        if is_release:
+            unknown = sorted({*sessions} - {*held})
+            if unknown:
+                raise CommandError(f"not held: {', '.join(unknown)}", "See what is: windlass restore")
+            count = await restored.release(store, sessions or held)
+            terminal.say(f"{_sessions(count)} released. Processes drive them within a minute.")
+            return Exit.DONE
+        if not held:
+            terminal.say("No session is held. Hold all with something to do: windlass restore --quarantine")
+        for name in held:
+            terminal.line(name)
     return Exit.DONE
+
+
+def _sessions(count: int) -> str:
+    return "1 session is" if count == 1 else f"{count:,} sessions are"

@@ -34,7 +34,7 @@ from benchmarks.peers.results import (
 )
 from benchmarks.peers.task import CRASHED
 
-RUN_S_MAX = 600
+RUN_S_MAX = 240
 RESUME_ROUNDS = 3
 RESUME_AGAIN_S_MAX = 1.0
 """A slower resume is not repeated."""

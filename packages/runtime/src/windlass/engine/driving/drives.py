@@ -200,7 +200,7 @@ class AgentAvailability:
 
 
 LOADED_AT_ONCE: Final = 1
-"""Drives that begin in one turn of the loop: a process that starts takes over hundreds of sessions."""
+"""Sessions that begin to be loaded in one turn of the loop: a process that starts takes over hundreds."""
 SESSIONS_MAX: Final = 64
 BYTES_MAX: Final = 32 * 1_048_576
 """Approximate bytes of all cached sessions together."""
@@ -420,10 +420,9 @@ class Drives:
         """Drive a session until it is parked; return the refusal if this drive can never be committed."""
         ports = self._ports
         claim = await self._claim(session_id)
-        # Also for a session that need not be loaded: what is in memory changes no order.
-        await self._loads.wait()
         cached = self._cache.take(session_id, seq=claim.last_seq)
         if cached is None and claim.last_seq:
+            await self._loads.wait()
             cached = CachedSession(await load(ports.store, ports.store, session_id=session_id), Prompt())
         cached = cached or CachedSession(Loaded(LoopState(), 0), Prompt())
         if session_id in self.failures:
